@@ -26,7 +26,7 @@ from sojourn.serve.one_request import one_request
 from sojourn.serve.replay import replayed
 from sojourn.serve.rows import parquet_of
 from sojourn.serve.session import Session, Sessions
-from sojourn.serve.view import AREA, COLUMNS, SELECTION, command_of, figures, overview
+from sojourn.serve.view import AREA, COLUMNS, SELECTION, command_of, figures, overview, whole
 
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 TRACE = "sojourn.pftrace"
@@ -126,10 +126,10 @@ def _lanes(session: Session, request: Request, _body: Any) -> dict[str, Any]:
 
 
 def _request(session: Session, request: Request, _body: Any) -> dict[str, Any]:
-    text = request.query_params.get("number", "")
-    if not text.isascii() or not text.isdigit():
-        raise ArgumentError(f"number: {text[:60]!r} is not a whole number")
-    return one_request(session, session.view(request.query_params), int(text[:18]))
+    query = request.query_params
+    number = whole(query.get("number", ""), "number", -1)
+    arrival = whole(query["arrival"], "arrival", -1) if "arrival" in query else None
+    return one_request(session, session.view(query), number, arrival)
 
 
 def _comparison(session: Session, request: Request, _body: Any) -> dict[str, Any]:

@@ -27,10 +27,10 @@ def lanes_of(queue: QueueOverTime, view: View) -> dict[str, Any]:
 
     Returns:
         ``from`` and ``to`` (unix time, us), ``backends`` (those that are drawn, most waiting first), ``left_out``
-        (backends that are not), ``lanes`` (name, backend, waiting) and one of: ``slices``: begin and end (us after
-        ``from``), lane, request and category (index into ``categories``) of each slice, with ``requests``: number,
-        route, status, worker, wait and hold (s), and culprit of each; or ``averages``: ``width`` (us) and lane -> part
-        of each column in which the worker is held.
+        (backends that are not), ``lanes`` (name, backend, waiting), ``unplaced`` (requests whose wait has no lane) and
+        one of: ``slices``: begin and end (us after ``from``), lane, request and category (index into ``categories``) of
+        each slice, with ``requests``: number, arrival (unix time, us), route, status, wait and hold (s) of each; or
+        ``averages``: ``width`` (us) and lane -> part of each column in which the worker is held.
 
     Raises:
         SojournError: there are too many requests.
@@ -91,7 +91,6 @@ def _requests(queue: QueueOverTime, slices: Slices, drawn: Ints, first: float) -
     place = np.full(len(visits), -1, np.int64)
     place[drawn] = np.arange(len(drawn))
     held = (queue.services.end - queue.services.begin)[drawn]
-    culprit = slices.culprit[drawn]
     return {
         "slices": {
             "begin": (slices.begin - base).tolist(),
@@ -102,11 +101,11 @@ def _requests(queue: QueueOverTime, slices: Slices, drawn: Ints, first: float) -
         },
         "requests": {
             "number": drawn.tolist(),
+            "arrival": (queue.base + np.rint(visits.arrival[drawn] * 1e6).astype(np.int64)).tolist(),
             "route": rows["route"].to_list(),
             "status": rows["status"].cast(pl.Int64).to_list(),
             "wait": pl.Series(visits.wait[drawn]).fill_nan(None).to_list(),
             "hold": pl.Series(held).fill_nan(None).to_list(),
-            "culprit": np.where(culprit >= 0, place[culprit], -1).tolist(),
         },
     }
 

@@ -24,6 +24,7 @@ from sojourn.timeline.charge import accounts
 from sojourn.timeline.named_accounts import ACCOUNTS
 
 MOST_HOLDERS = 20
+HALF = 0.5e-6  # s: half a microsecond
 SMALLEST = 1e-6  # s: of a share of a wait
 CHUNK = 1 << 20  # bytes
 LONGEST_LINE = 1 << 16  # bytes
@@ -33,19 +34,21 @@ MATCHING = ("request_id", "upstream", "worker", "route", "status")
 """Columns that identify the row of a visit, beside the time at which it ended."""
 
 
-def one_request(session: Session, view: View, number: int) -> dict[str, Any]:
+def one_request(session: Session, view: View, number: int, arrival: int | None = None) -> dict[str, Any]:
     """Return what is known of a request.
 
     Args:
         session: the requests.
         view: whose queue the request is in.
         number: index into the visits of that queue.
+        arrival: of the request, unix time, us; of a log that is followed, requests have other numbers a moment later.
+            None: the number is that of this queue.
 
     Returns:
         ``number``; ``arrival``, ``left``, ``begin`` and ``end`` of the wait and of the hold (unix time, us; None:
         unknown); ``values`` (texts), ``components`` (name -> s), ``accounts`` (name, sentence and seconds of the wait),
-        ``holders`` (number, route, worker, status, begin, end, and seconds of the wait of each request that held a
-        worker meanwhile), ``span``, ``packets`` and ``line``.
+        ``holders`` (number, arrival, route, worker, status, begin, end, and seconds of the wait of each request that
+        held a worker meanwhile), ``span``, ``packets`` and ``line``.
 
     Raises:
         ArgumentError: there is no such request.
@@ -53,8 +56,7 @@ def one_request(session: Session, view: View, number: int) -> dict[str, Any]:
     """
     queue = session.queue_of(view)
     visits, services = queue.visits, queue.services
-    if not 0 <= number < len(visits):
-        raise ArgumentError(f"number: the last one is {len(visits) - 1}")
+    number = _place(queue, number, arrival)
     row = _row(session, queue, number)
     victims = np.zeros(len(visits), np.bool_)
     victims[number] = True
@@ -85,6 +87,7 @@ def one_request(session: Session, view: View, number: int) -> dict[str, Any]:
         "holders": [
             {
                 "number": int(holder),
+                "arrival": instant(visits.arrival[holder]),
                 "route": rows["route"][place],
                 "worker": rows["worker"][place],
                 "status": rows["status"][place],
@@ -102,6 +105,26 @@ def one_request(session: Session, view: View, number: int) -> dict[str, Any]:
 
 
 DISPATCHED = "while a worker was free"
+
+
+def _place(queue: QueueOverTime, number: int, arrival: int | None) -> int:
+    """Return the index of a request, which has another number if its arrival is not that of the number.
+
+    Raises:
+        ArgumentError: there is no such request, or more than one.
+    """
+    visits = queue.visits
+    if arrival is None:
+        if not 0 <= number < len(visits):
+            raise ArgumentError(f"number: the last one is {len(visits) - 1}")
+        return number
+    seconds = (arrival - queue.base) / 1e6
+    if 0 <= number < len(visits) and abs(visits.arrival[number] - seconds) < HALF:
+        return number
+    places = np.flatnonzero(np.abs(visits.arrival - seconds) < HALF)
+    if len(places) != 1:
+        raise ArgumentError("arrival: no request, or several, arrived then: choose one again")
+    return int(places[0])
 
 
 def _known(seconds: float) -> float | None:

@@ -74,7 +74,7 @@ class View:
             ArgumentError: a parameter is not valid.
         """
         since, until = (
-            _whole(query.get(name, ""), name, limit) for name, limit in zip(names, (begin, end), strict=False)
+            whole(query.get(name, ""), name, limit) for name, limit in zip(names, (begin, end), strict=False)
         )
         if until - since < SHORTEST:
             raise ArgumentError(f"{names[1]}: the view ends less than 1 ms after its begin")
@@ -169,6 +169,19 @@ def iso(instant: int) -> str:
     return of_epoch_us(instant).isoformat().replace("+00:00", "Z")
 
 
+def whole(text: str, name: str, otherwise: int) -> int:
+    """Return the whole number of a parameter, such as a unix time in us; ``otherwise`` if it is empty.
+
+    Raises:
+        ArgumentError: it is none, or later than the year 9999.
+    """
+    if not text:
+        return otherwise
+    if not text.isascii() or not text.isdigit() or int(text[:20]) > LATEST:
+        raise ArgumentError(f"{name}: {text[:60]!r} is not a whole number")
+    return int(text)
+
+
 def _composition(bins: Binned) -> dict[str, list[Any]]:
     requests = bins.counts.sum(axis=1)
     means = bins.sums / np.maximum(requests, 1)[:, None]
@@ -189,14 +202,6 @@ def _values(columns: RequestColumns, bins: Binned) -> dict[str, Any]:
         values[name] = [[texts[code], int(counts[code])] for code in largest[:MOST_VALUES].tolist()]
         more[name] = max(len(largest) - MOST_VALUES, 0)
     return {"values": values, "more": more}
-
-
-def _whole(text: str, name: str, otherwise: int) -> int:
-    if not text:
-        return otherwise
-    if not text.isascii() or not text.isdigit() or int(text[:20]) > LATEST:
-        raise ArgumentError(f"{name}: {text[:60]!r} is not a unix time in microseconds")
-    return int(text)
 
 
 def _seconds(text: str, name: str, otherwise: float) -> float:

@@ -139,6 +139,18 @@ def test_request_has_its_own_row(page: PageClient, shop: Session) -> None:
         assert line["remote_addr"].endswith(".0")
 
 
+def test_request_is_the_same_after_its_number_changed(page: PageClient) -> None:
+    requests = page.get("lanes")["requests"]
+    for place in range(0, len(requests["number"]), 500):
+        number, arrival = requests["number"][place], requests["arrival"][place]
+        request = page.get("request", number=number, arrival=arrival)
+        assert request["number"] == number
+        assert request["arrival"] == arrival
+        if requests["arrival"].count(arrival) == 1:
+            assert page.get("request", number=number + 7, arrival=arrival) == request
+    assert page.error("request", number=0, arrival=1_000).startswith("arrival: ")
+
+
 @pytest.mark.parametrize("number", ["-1", "x", "", "99999999", "1e3", "9" * 40])
 def test_refuses_a_number_without_a_request(page: PageClient, number: str) -> None:
     assert page.error("request", number=number).startswith("number: ")

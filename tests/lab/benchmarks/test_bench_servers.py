@@ -25,6 +25,7 @@ def measured(name: str, folder: Path) -> Measurements:
     return results
 
 
+@pytest.mark.thorough
 def test_nginx(tmp_path: Path) -> None:
     if (reason := why_not()) is not None:
         pytest.skip(reason)

@@ -1,6 +1,6 @@
 // The workers and the waiting requests of the window, lane by lane.
 import { ask, isCancelled, oneAtATime } from "./api.js";
-import { count, counted, ticks } from "./formats.js";
+import { count, counted, seconds, ticks } from "./formats.js";
 import { CanvasPen, SvgPen } from "./pens.js";
 import { showRequest } from "./request.js";
 import { save } from "./save.js";
@@ -154,11 +154,12 @@ export async function showLanes() {
   element("lanes").dataset.busy = "false";
 }
 
-const choose = oneAtATime(async (number) => {
+const choose = oneAtATime(async (number, arrival) => {
   current = number;
   try {
     const parameters = query();
     parameters.set("number", number);
+    if (arrival !== undefined) parameters.set("arrival", arrival);
     chosen = await ask("request", parameters);
     showRequest(chosen, choose);
     draw();
@@ -180,7 +181,12 @@ function hit(event) {
     const away = Math.max(data.slices.begin[slice] - time, time - data.slices.end[slice], 0);
     if (away <= slack && (!best || away < best.away)) best = { slice, away };
   });
-  return best && data.requests.number[data.slices.request[best.slice]];
+  return best && data.slices.request[best.slice];
+}
+
+function titleOf(place) {
+  const { route, status, wait, hold } = data.requests;
+  return `${route[place] ?? "no route"}, status ${status[place]}: waited ${seconds(wait[place])}, held a worker for ${seconds(hold[place])}`;
 }
 
 function step(by) {
@@ -188,8 +194,9 @@ function step(by) {
   if (!numbers.length) return;
   const place = numbers.indexOf(current);
   const first = by > 0 ? 0 : numbers.length - 1;
-  current = numbers[place < 0 ? first : Math.min(Math.max(place + by, 0), numbers.length - 1)];
-  choose(current);
+  const next = place < 0 ? first : Math.min(Math.max(place + by, 0), numbers.length - 1);
+  current = numbers[next];
+  choose(current, data.requests.arrival[next]);
 }
 
 export function setUpLanes(currentQuery, zoom) {
@@ -205,10 +212,14 @@ export function setUpLanes(currentQuery, zoom) {
       const times = [from, event.clientX].map((position) => timeAt(Math.max(position - left, GUTTER))).sort((one, other) => one - other);
       onZoom(...times);
     } else {
-      const number = hit(event);
-      if (number !== undefined) choose(number);
+      const place = hit(event);
+      if (place !== undefined) choose(data.requests.number[place], data.requests.arrival[place]);
     }
     from = undefined;
+  });
+  holder.addEventListener("pointermove", (event) => {
+    const place = from === undefined ? hit(event) : undefined;
+    holder.title = place === undefined ? "" : titleOf(place);
   });
   holder.addEventListener("keydown", (event) => {
     if (event.key === "n") step(1);

@@ -18,7 +18,7 @@ function holdersTable(request, choose) {
     const row = body.insertRow();
     const button = node("button", `request ${holder.number}`);
     button.type = "button";
-    button.addEventListener("click", () => choose(holder.number));
+    button.addEventListener("click", () => choose(holder.number, holder.arrival));
     row.insertCell().append(button);
     const times = [holder.begin, holder.end].map((time) => (time === null ? "unknown" : instant(time).slice(11, 23)));
     for (const text of [holder.route ?? "", holder.worker ?? "", ...times, seconds(holder.seconds)]) row.insertCell().textContent = text;
