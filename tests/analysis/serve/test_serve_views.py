@@ -13,9 +13,10 @@ import numpy as np
 import polars as pl
 import pytest
 import sojourn
-from page_client import PageClient, session_of
+from page_client import SHOP, PageClient, session_of
 from sojourn.cli import app
 from sojourn.serve.session import Session
+from sojourn.store import load
 from typer.testing import CliRunner
 
 MINUTE = 60_000_000  # us
@@ -174,6 +175,20 @@ def test_comparison_refuses_what_it_cannot_compare(
     assert "zoom in" in page.refusal("comparison", **selection)
     answer = page.raw("replay", {"set": {}})
     assert "zoom in" in answer.json()["unavailable"]
+
+
+def test_store_is_shown_as_its_file(
+    page: PageClient, store_dsn: str, open_client: Callable[[Session], PageClient]
+) -> None:
+    load(store_dsn, [SHOP])
+    of_store = open_client(session_of(store_dsn))
+    view, expected = of_store.get("view"), page.get("view")
+    for name in ("requests", "values", "heat"):
+        assert view[name] == expected[name], name
+    assert of_store.get("queue")["workers"] == page.get("queue")["workers"]
+    lanes = of_store.get("lanes")
+    assert lanes["backends"] == page.get("lanes")["backends"]
+    assert of_store.get("request", number=lanes["requests"]["number"][9])["line"] is None
 
 
 def test_replay_without_changes_predicts_the_usual_ones(page: PageClient) -> None:
