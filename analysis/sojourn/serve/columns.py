@@ -113,12 +113,9 @@ def columns_of(requests: OpenedRequests) -> RequestColumns:
         code.alias("code"),
         SERVED.alias("is_served"),
     )
-    numbers = (
-        table.filter("is_served")
-        .select(pl.col("code").unique().sort())
-        .collect(engine="streaming")
-        .with_row_index("combination")
-    )
+    # A frame's ``unique`` streams; that of a column would hold the values of all rows.
+    code_table = table.filter("is_served").select("code").unique().collect(engine="streaming")
+    numbers = code_table.sort("code").with_row_index("combination")
     arrays = Arrays(count, None if count <= IN_MEMORY else _folder())
     for batch in _by_arrival(table, every):
         arrays.append(batch.join(numbers, on="code", how="left", maintain_order="left"))
@@ -182,12 +179,12 @@ def edge_of(number: int) -> float:
 def _values(rows: pl.LazyFrame) -> tuple[dict[str, tuple[str | None, ...]], dict[str, pl.Expr]]:
     """Return the values of each dimension, and the expression of their codes."""
     texts = {name: pl.col(name).cast(pl.String) for name in DIMENSIONS}
-    lists = rows.select(text.unique().implode().alias(name) for name, text in texts.items())
     values, codes = {}, {}
-    for name, each in lists.collect(engine="streaming").row(0, named=True).items():
-        present = sorted(value for value in each if value is not None)
+    for name, text in texts.items():
+        column = rows.select(text).unique().collect(engine="streaming").to_series()
+        present = sorted(value for value in column if value is not None)
         values[name] = (*present, None)
-        codes[name] = texts[name].cast(pl.Enum(present)).to_physical().fill_null(len(present))
+        codes[name] = text.cast(pl.Enum(present)).to_physical().fill_null(len(present))
     return values, codes
 
 
