@@ -73,3 +73,17 @@ def comparison_of(page: Page) -> str:
     """Return the text of the comparison when it is there."""
     eventually(page, "document.getElementById('comparison-panel').dataset.busy === 'false'")
     return page.inner_text("#comparison")
+
+
+def enter_window(page: Page, begin: str, end: str) -> None:
+    """Show the requests between two instants, without a selection."""
+    for name, text in (("from", begin), ("to", end), ("low", ""), ("high", "")):
+        page.fill(f"#area-{name}", text)
+    page.click("#area button[type=submit]")
+    eventually(page, f"location.hash.includes('from=') && {IDLE}")
+
+
+def open_lanes(page: Page) -> None:
+    """Open the lanes of the window."""
+    page.click("#lanes-panel > summary")
+    eventually(page, "document.getElementById('lanes').dataset.busy === 'false'")

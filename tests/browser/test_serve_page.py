@@ -12,7 +12,7 @@ import pytest
 import sojourn
 from axe_playwright_python.sync_playwright import Axe
 from browser_support import eventually
-from page_support import IDLE, comparison_of, drag, opened_page, requests_of, state_of
+from page_support import IDLE, comparison_of, drag, open_lanes, opened_page, requests_of, state_of
 from playwright.sync_api import Browser, Page
 from served import Served, served
 
@@ -176,8 +176,7 @@ def test_cloud_is_compared_with_the_rest_as_by_the_command(page: Page) -> None:
 
 def test_request_in_a_lane_shows_what_it_waited_for(browser: Browser, shop: Served) -> None:
     with opened_page(browser, shop.address, f"#from={FIRST + 65 * SECOND}&to={FIRST + 72 * SECOND}") as page:
-        page.click("#lanes-panel > summary")
-        eventually(page, "document.getElementById('lanes').dataset.busy === 'false'")
+        open_lanes(page)
         page.focus("#lanes")
         for _ in range(30):
             page.keyboard.press("n")

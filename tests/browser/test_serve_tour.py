@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import sojourn
 from browser_support import eventually
-from page_support import IDLE, comparison_of, drag, opened_page, requests_of
+from page_support import IDLE, comparison_of, drag, enter_window, open_lanes, opened_page, requests_of
 from playwright.sync_api import Browser, Page
 from served import served
 
@@ -51,14 +51,8 @@ def test_shop_tour_names_the_export(browser: Browser, picture: Picture) -> None:
         text = comparison_of(page)
         assert "route /export" in text
         picture(page, "#comparison-panel", "comparison")
-        page.fill("#area-from", "2026-01-01T00:01:05Z")
-        page.fill("#area-to", "2026-01-01T00:01:12Z")
-        page.fill("#area-low", "")
-        page.fill("#area-high", "")
-        page.click("#area button[type=submit]")
-        eventually(page, f"location.hash.includes('from=') && {IDLE}")
-        page.click("#lanes-panel > summary")
-        eventually(page, "document.getElementById('lanes').dataset.busy === 'false'")
+        enter_window(page, "2026-01-01T00:01:05Z", "2026-01-01T00:01:12Z")
+        open_lanes(page)
         page.focus("#lanes")
         for _ in range(30):
             page.keyboard.press("n")
@@ -86,13 +80,7 @@ def test_streaming_tour_names_the_body(browser: Browser, picture: Picture) -> No
         text = comparison_of(page)
         assert "route /feed" in text
         assert "held the workers" in text
-        page.fill("#area-from", "2026-01-01T00:00:20Z")
-        page.fill("#area-to", "2026-01-01T00:00:35Z")
-        page.fill("#area-low", "")
-        page.fill("#area-high", "")
-        page.click("#area button[type=submit]")
-        eventually(page, f"location.hash.includes('from=') && {IDLE}")
-        page.click("#lanes-panel > summary")
-        eventually(page, "document.getElementById('lanes').dataset.busy === 'false'")
+        enter_window(page, "2026-01-01T00:00:20Z", "2026-01-01T00:00:35Z")
+        open_lanes(page)
         assert "body" in page.inner_text("#lanes-legend")
         picture(page, "#lanes", "streaming")

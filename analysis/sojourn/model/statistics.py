@@ -148,3 +148,17 @@ def _inside(angle: float, freedom: int) -> float:
         terms += term
         term *= square * (2 * number + 1 + odd) / (2 * number + 2 + odd)
     return 2 / math.pi * (angle + math.sin(angle) * terms) if odd else math.sin(angle) * terms
+
+
+def share_interval(share: Floats, count: Floats | float, critical: float) -> tuple[Floats, Floats]:
+    """Return the interval of shares of independent requests (Wilson 1927, eq. 4).
+
+    Args:
+        share: the shares.
+        count: number of requests of each, or of all.
+        critical: quantile of the reference distribution, such as 1.96.
+    """
+    square = critical**2
+    centre = (share + square / (2 * count)) / (1 + square / count)
+    half = critical / (1 + square / count) * np.sqrt(share * (1 - share) / count + square / (4 * count**2))
+    return centre - half, centre + half

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
+from sojourn.model.instants import epoch_us, of_epoch_us
 from sojourn.model.version import version
 from sojourn.perfetto.counters import counts_of
 from sojourn.perfetto.encoding import message, number, text, varint_width
@@ -107,7 +108,7 @@ def write_trace(visits: Visits, out: BinaryIO, *, where: Mapping[str, object] | 
         Levels(counts, tracks, shapes.counters(), clock),
     )
     notes = tuple(_notes(visits, drawn, slices.unplaced))
-    base = round(visits.base.timestamp() * 1e6)
+    base = epoch_us(visits.base)
     size = 0
     names = np.union1d(texts.names, releases.names)
     # A frame of the user's own may hold instants before 1970, which the clock cannot.
@@ -122,7 +123,7 @@ def write_trace(visits: Visits, out: BinaryIO, *, where: Mapping[str, object] | 
         slices=len(slices.begin),
         arrows=len(releases.at),
         tracks=tracks.count,
-        begin=datetime.fromtimestamp((base + first) / 1e6, UTC),
+        begin=of_epoch_us(base + first),
         seconds=(last - first) / 1e6,
         size=size,
         notes=notes,

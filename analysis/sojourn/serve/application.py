@@ -112,9 +112,8 @@ def _figures(session: Session, request: Request, _body: Any) -> dict[str, Any]:
 
 
 def _queue(session: Session, request: Request, _body: Any) -> dict[str, Any]:
-    view, count = session.view(request.query_params), _count(request)
-    width = max(-(-(view.area.end - view.area.begin) // count), 1)
-    number = max(-(-(view.area.end - view.area.begin) // width), 1)
+    view = session.view(request.query_params)
+    width, number = view.area.grid(_count(request))
     queue = session.queue_of(view).over_time(view.area.begin, width, number, view.where.get("upstream"))
     return {"from": view.area.begin, "width": width, **queue}
 

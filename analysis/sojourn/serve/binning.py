@@ -27,6 +27,11 @@ class Area:
     low: float = 0.0
     high: float = np.inf
 
+    def grid(self, count: int) -> tuple[int, int]:
+        """Return the width (us) and the number of columns of equal time, about ``count``."""
+        width = max(-(-(self.end - self.begin) // count), 1)
+        return width, max(-(-(self.end - self.begin) // width), 1)
+
 
 @dataclass(frozen=True)
 class Binned:
@@ -65,8 +70,7 @@ def binned(columns: RequestColumns, chosen: Bools, area: Area, count: int) -> Bi
         SojournError: numba is not installed.
     """
     low, high = SINGLE(area.low), SINGLE(area.high)
-    width = max(-(-(area.end - area.begin) // count), 1)
-    number = max(-(-(area.end - area.begin) // width), 1)
+    width, number = area.grid(count)
 
     def work(part: slice) -> tuple[Ints, Floats, Ints, Ints]:
         counts, sums = np.zeros((number, BINS), np.int64), np.zeros((number, 3))

@@ -12,7 +12,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.serve.queue import QueueOverTime
 from sojourn.serve.view import View
-from sojourn.timeline.concurrency import WAITING, intervals_of
+from sojourn.timeline.concurrency import WAITING
 from sojourn.timeline.slices import CATEGORIES, Slices, slices_of
 from sojourn.timeline.steps import Steps
 
@@ -36,8 +36,7 @@ def lanes_of(queue: QueueOverTime, view: View) -> dict[str, Any]:
         SojournError: there are too many requests.
     """
     first, last = ((each - queue.base) / 1e6 for each in (view.area.begin, view.area.end))
-    intervals = intervals_of(queue.visits, queue.services)
-    inside = _inside(intervals, first, last)
+    inside = _inside(queue.intervals, first, last)
     codes = _backends(queue, view, inside, (first, last))
     drawn = inside & np.isin(queue.visits.backend, codes)
     number = int(drawn.sum())
@@ -45,7 +44,7 @@ def lanes_of(queue: QueueOverTime, view: View) -> dict[str, Any]:
         raise SojournError(
             f"the window has {counted(number, 'request')}, and {MOST_AVERAGED:,} are drawn at most: zoom in"
         )
-    slices = slices_of(queue.visits, queue.services, intervals, drawn, drawn & (number <= MOST_REQUESTS))
+    slices = slices_of(queue.visits, queue.services, queue.intervals, drawn, drawn & (number <= MOST_REQUESTS))
     names = queue.visits.backends
     result: dict[str, Any] = {
         "from": view.area.begin,
@@ -57,9 +56,10 @@ def lanes_of(queue: QueueOverTime, view: View) -> dict[str, Any]:
         ],
         "unplaced": slices.unplaced,
     }
+    begin = view.area.begin - queue.base
     if number <= MOST_REQUESTS:
-        return result | {"categories": list(CATEGORIES), **_requests(queue, slices, np.flatnonzero(drawn), first)}
-    return result | {"averages": _averages(slices, first, last)}
+        return result | {"categories": list(CATEGORIES), **_requests(queue, slices, np.flatnonzero(drawn), begin)}
+    return result | {"averages": _averages(slices, begin, view.area.grid(COLUMNS))}
 
 
 def _inside(intervals: dict[str, tuple[Floats, Floats]], first: float, last: float) -> Bools:
@@ -84,8 +84,8 @@ def _backends(queue: QueueOverTime, view: View, inside: Bools, window: tuple[flo
     return order[: max(int((workers <= MOST_WORKERS).sum()), 1)]
 
 
-def _requests(queue: QueueOverTime, slices: Slices, drawn: Ints, first: float) -> dict[str, Any]:
-    base = round(first * 1e6)
+def _requests(queue: QueueOverTime, slices: Slices, drawn: Ints, begin: int) -> dict[str, Any]:
+    """Return the slices and their requests; ``begin``: of the window, us after the base of the visits."""
     visits = queue.visits
     rows = visits.rows_at(drawn)
     place = np.full(len(visits), -1, np.int64)
@@ -93,8 +93,8 @@ def _requests(queue: QueueOverTime, slices: Slices, drawn: Ints, first: float) -
     held = (queue.services.end - queue.services.begin)[drawn]
     return {
         "slices": {
-            "begin": (slices.begin - base).tolist(),
-            "end": (slices.end - base).tolist(),
+            "begin": (slices.begin - begin).tolist(),
+            "end": (slices.end - begin).tolist(),
             "lane": slices.lane.tolist(),
             "request": place[slices.request].tolist(),
             "category": slices.category.tolist(),
@@ -110,10 +110,10 @@ def _requests(queue: QueueOverTime, slices: Slices, drawn: Ints, first: float) -
     }
 
 
-def _averages(slices: Slices, first: float, last: float) -> dict[str, Any]:
-    begin, end = round(first * 1e6), round(last * 1e6)
-    width = max(-(-(end - begin) // COLUMNS), 1)
-    edges = begin + width * np.arange(max(-(-(end - begin) // width), 1) + 1, dtype=np.float64)
+def _averages(slices: Slices, begin: int, grid: tuple[int, int]) -> dict[str, Any]:
+    """Return the averages; ``begin``: of the window, us after the base of the visits; ``grid``: of ``Area.grid``."""
+    width, number = grid
+    edges = begin + width * np.arange(number + 1, dtype=np.float64)
     parts = {}
     for lane, about in enumerate(slices.lanes):
         if not about.waiting:

@@ -74,7 +74,7 @@ def one_request(session: Session, view: View, number: int, arrival: int | None =
         "left": instant(visits.wait_end[number]),
         "begin": instant(services.begin[number]),
         "end": instant(services.end[number]),
-        "wait": _known(visits.wait[number]),
+        "wait": _or_none(visits.wait[number]),
         "values": {name: printable(row[name], 1_000) for name in TEXTS if row.get(name) is not None}
         | {"status": str(row["status"]), "ended": iso(row["time"])},
         "response_time": row["request_time"],
@@ -127,7 +127,7 @@ def _place(queue: QueueOverTime, number: int, arrival: int | None) -> int:
     return int(places[0])
 
 
-def _known(seconds: float) -> float | None:
+def _or_none(seconds: float) -> float | None:
     return None if math.isnan(seconds) else float(seconds)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sojourn.analyses.depth.groups import Group, groups_of
 from sojourn.analyses.queue_source import explained
+from sojourn.model.arrays import Floats
 from sojourn.model.errors import SojournError
 from sojourn.model.instants import epoch_us
 from sojourn.sources.open_requests import OpenedRequests
@@ -29,6 +30,7 @@ class QueueOverTime:
     Attributes:
         visits: the requests.
         services: when each held a worker.
+        intervals: as of ``sojourn.timeline.concurrency.intervals_of``.
         base: unix time (us) that the instants count from.
         groups: backends.
         steps: of each group: state -> number of requests in it.
@@ -36,6 +38,7 @@ class QueueOverTime:
 
     visits: Visits
     services: Services
+    intervals: dict[str, tuple[Floats, Floats]]
     base: int
     groups: Sequence[Group]
     steps: Sequence[Mapping[str, Steps]]
@@ -56,7 +59,7 @@ class QueueOverTime:
         steps = [
             {key: Steps.of(*(instants[group.rows] for instants in intervals[key])) for key in DRAWN} for group in groups
         ]
-        return cls(visits, services, epoch_us(visits.base), groups, steps)
+        return cls(visits, services, intervals, epoch_us(visits.base), groups, steps)
 
     def over_time(self, begin: int, width: int, count: int, upstreams: frozenset[str | None] | None) -> dict[str, Any]:
         """Return averages in ``count`` windows from ``begin``, each of ``width``, in us.

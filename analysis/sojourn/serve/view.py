@@ -12,7 +12,7 @@ import numpy as np
 from starlette.datastructures import QueryParams
 
 from sojourn.model.errors import ArgumentError
-from sojourn.model.figures import QUANTILES
+from sojourn.model.figures import summary
 from sojourn.model.instants import of_epoch_us
 from sojourn.serve.binning import Area, Binned, binned, values_of
 from sojourn.serve.columns import BINS, DIMENSIONS, RequestColumns, edge_of
@@ -133,13 +133,9 @@ def figures(columns: RequestColumns, view: View) -> dict[str, Any]:
     """Return number, mean and quantiles (s) of the times of a view: response, queueing, service; None: unknown."""
     result: dict[str, Any] = {}
     for name, values in values_of(columns, columns.combinations.chosen(view.where), view.area).items():
-        sizes = values[~np.isnan(values)]
+        times = values[~np.isnan(values)]
         result.setdefault("requests", len(values))
-        result[name] = {"requests": len(sizes), "mean": None, **dict.fromkeys((*QUANTILES, "max"))}
-        if len(sizes):
-            levels = np.quantile(sizes, list(QUANTILES.values()))
-            result[name] |= {"mean": float(sizes.mean()), "max": float(sizes.max())}
-            result[name] |= dict(zip(QUANTILES, levels.tolist(), strict=True))
+        result[name] = {"requests": len(times), **summary(times)}
     return result
 
 

@@ -44,9 +44,9 @@ def server(folder: Path) -> Iterator[Session]:
 def test_the_server_lists_the_tools_and_its_rules(server: Session) -> None:
     assert (server.client.server_info.name, server.client.server_info.version) == ("sojourn", version("sojourn"))
     assert server.client.instructions == INSTRUCTIONS
-    listed = server.portal.call(server.client.list_tools).tools
-    assert {tool.name: tool.input_schema for tool in listed} == {name: tool.schema for name, tool in tools().items()}
-    for tool in listed:
+    offered = server.portal.call(server.client.list_tools).tools
+    assert {tool.name: tool.input_schema for tool in offered} == {name: tool.schema for name, tool in tools().items()}
+    for tool in offered:
         hints = tool.annotations
         assert (hints.read_only_hint, hints.destructive_hint, hints.open_world_hint) == (True, False, False)
 

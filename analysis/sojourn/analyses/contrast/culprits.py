@@ -15,6 +15,7 @@ import polars as pl
 
 from sojourn.analyses.contrast.columns import Coded, coded_column
 from sojourn.analyses.contrast.counting import Arrivals, counts_of
+from sojourn.analyses.contrast.selection import Selection
 from sojourn.analyses.queue_source import COLUMN, QueueSource, gaps_of, queue_source_of
 from sojourn.model.arrays import Bools, Floats
 from sojourn.model.coverage import APP_LOG
@@ -109,13 +110,13 @@ def charged_seconds(visits: Visits, victims: Bools) -> tuple[Floats, Floats, dic
 
 
 def charged_of(
-    requests: OpenedRequests, selection: Any, columns: Sequence[str], workers: WorkersLike = None
+    requests: OpenedRequests, selection: Selection, columns: Sequence[str], workers: WorkersLike = None
 ) -> Charged:
     """Charge the waits of the selected requests, and count the seconds by column, value and block.
 
     Args:
         requests: the compared requests; all of ``requests.whole`` hold workers.
-        selection: a ``sojourn.analyses.contrast.selection.Selection``.
+        selection: of the requests whose waits are charged.
         columns: the compared columns.
         workers: number of workers per backend, or one number for all; None: read off the worker values.
     """

@@ -24,7 +24,7 @@ import polars as pl
 
 from sojourn.analyses.contrast.counting import LEAST_BLOCKS
 from sojourn.model.arrays import Floats
-from sojourn.model.statistics import student_t
+from sojourn.model.statistics import share_interval, student_t
 
 LEVEL = 0.95  # of all intervals together
 LEAST_SELECTED = 5  # selected requests of a value; a value with fewer is not ranked
@@ -252,7 +252,6 @@ def wilson(shares: Floats, size: float, critical: float) -> tuple[Floats, Floats
         size: number of requests, or the effective number of weighted ones.
         critical: quantile of the reference distribution.
     """
-    square = critical**2 / size
-    centre = (shares + square / 2) / (1 + square)
-    half = critical / (1 + square) * np.sqrt(shares * (1 - shares) / size + square / (4 * size)) + 1 / (2 * size)
-    return np.clip(centre - half, 0.0, shares), np.clip(centre + half, shares, 1.0)
+    low, high = share_interval(shares, size, critical)
+    continuity = 1 / (2 * size)
+    return np.clip(low - continuity, 0.0, shares), np.clip(high + continuity, shares, 1.0)

@@ -19,7 +19,7 @@ import polars as pl
 
 from sojourn.model.arrays import Floats
 from sojourn.model.measures import exceeding_ranks
-from sojourn.model.statistics import student_t
+from sojourn.model.statistics import share_interval, student_t
 from sojourn.present.chart_sizes import SMALLEST
 
 LEVEL = 0.95
@@ -71,17 +71,10 @@ def share_bands(values: Floats, seconds: Floats) -> tuple[Floats, Floats, Floats
     between = STRETCHES / (STRETCHES - 1) * ((above - share * sizes) ** 2).sum(axis=0) / count**2
     alone = share * (1 - share) / count
     effect = np.maximum(np.divide(between, alone, out=np.ones_like(alone), where=alone > 0), 1.0)
-    low, high = share_interval(share, count / effect * (NORMAL / student_t((1 + LEVEL) / 2, STRETCHES - 1)) ** 2)
+    effective = count / effect * (NORMAL / student_t((1 + LEVEL) / 2, STRETCHES - 1)) ** 2
+    low, high = share_interval(share, effective, NORMAL)
     unknown = np.minimum((above > 0).sum(axis=0), (above < sizes).sum(axis=0)) < ENOUGH
     return share, np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
-
-
-def share_interval(share: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Return the interval of ``LEVEL`` of shares of ``count`` independent requests (Wilson 1927, eq. 4)."""
-    square = NORMAL**2
-    centre = (share + square / (2 * count)) / (1 + square / count)
-    half = NORMAL / (1 + square / count) * np.sqrt(share * (1 - share) / count + square / (4 * count**2))
-    return centre - half, centre + half
 
 
 def quantile_bands(values: Floats, levels: Floats) -> tuple[Floats, Floats]:

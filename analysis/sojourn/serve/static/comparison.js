@@ -1,11 +1,11 @@
 // What distinguishes the selected requests, and which requests held the workers meanwhile.
 import { ask, isCancelled } from "./api.js";
 import { count, counted, percent, seconds } from "./formats.js";
+import { node, rowHeading, tableOf } from "./nodes.js";
 import { hasSelection, toggle } from "./state.js";
 
 const element = (id) => document.getElementById(id);
 const FILTERS = ["service", "route", "upstream", "worker", "status"];
-const node = (name, textContent, className = "") => Object.assign(document.createElement(name), { textContent, className });
 
 let query = () => new URLSearchParams();
 
@@ -21,13 +21,10 @@ function bars(row, share, other) {
 }
 
 function list(rows, [share, other], headings, more) {
-  const table = document.createElement("table");
-  const head = table.createTHead().insertRow();
-  for (const name of headings) head.append(Object.assign(node("th", name), { scope: "col" }));
-  const body = table.createTBody();
+  const { table, body } = tableOf(headings);
   for (const row of rows) {
     const line = body.insertRow();
-    line.append(Object.assign(node("th", `${row.column} ${row.value ?? "(missing)"}`, "text"), { scope: "row" }));
+    line.append(rowHeading(`${row.column} ${row.value ?? "(missing)"}`));
     line.append(bars(row, share, other));
     line.insertCell().textContent = percent(row[share]);
     line.insertCell().textContent = percent(row[other]);

@@ -31,12 +31,14 @@ const width = () => Math.max(element("lanes").clientWidth, 320);
 const x = (time) => GUTTER + ((time - data.from) / (data.to - data.from)) * (width() - GUTTER - 10);
 const timeAt = (position) => data.from + ((position - GUTTER) / (width() - GUTTER - 10)) * (data.to - data.from);
 
+const lanesOf = (backend) => data.lanes.map((lane, number) => ({ ...lane, number })).filter((lane) => lane.backend === backend);
+
 function layOut() {
   places = [];
   let y = AXIS;
   for (const backend of data.backends) {
     y += HEADING;
-    const lanes = data.lanes.map((lane, number) => ({ ...lane, number })).filter((lane) => lane.backend === backend);
+    const lanes = lanesOf(backend);
     const waiting = lanes.filter((lane) => lane.waiting);
     const each = Math.min(Math.max(WAITING / Math.max(waiting.length, 1), 1.5), 10);
     for (const lane of waiting) {
@@ -60,7 +62,7 @@ function drawWith(pen) {
   }
   let y = AXIS;
   data.backends.forEach((backend, place) => {
-    const own = data.lanes.map((lane, number) => ({ ...lane, number })).filter((lane) => lane.backend === backend);
+    const own = lanesOf(backend);
     y = Math.min(...own.map((lane) => places[lane.number].y)) - 6;
     const waiting = own.filter((lane) => lane.waiting).length;
     pen.text(`${backend ?? "(no address)"}${waiting ? `: up to ${count(waiting)} waiting` : ""}`, 4, place || y > AXIS ? y : AXIS + 12, text, width() - 8);

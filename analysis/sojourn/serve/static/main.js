@@ -5,6 +5,7 @@ import { setUpComparison, showComparison } from "./comparison.js";
 import { showFilters } from "./filters.js";
 import { instant, parseInstant } from "./formats.js";
 import { setUpLanes, showLanes } from "./lanes.js";
+import { node } from "./nodes.js";
 import { drawComposition, drawHeat, drawQueue, showFigures, showTable } from "./overview.js";
 import { setUpReplay, showRoutes, viewChanged } from "./replay.js";
 import { savePicture, saveRequests } from "./save.js";
@@ -200,7 +201,7 @@ function showSource() {
   document.title = `Sojourn: ${source.names.join(", ")}`;
   element("name").textContent = source.names.join(", ");
   const notes = [source.incident?.sentence, ...source.notes].filter(Boolean);
-  element("notes").replaceChildren(...notes.map((note) => Object.assign(document.createElement("p"), { className: "note", textContent: note })));
+  element("notes").replaceChildren(...notes.map((note) => node("p", note, "note")));
 }
 
 async function firstSource() {

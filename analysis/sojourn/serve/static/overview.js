@@ -1,6 +1,7 @@
 // The overview: what the server binned, as rows of the charts, and the figures of the view.
 import { draw } from "./charts.js";
 import { count, counted, instant, percent, seconds } from "./formats.js";
+import { node, tableOf } from "./nodes.js";
 
 const milliseconds = (view, column) => (view.from + column * view.width) / 1000;
 const span = (view) => ({ x0: view.from / 1000, x1: view.to / 1000 });
@@ -45,7 +46,7 @@ export async function drawQueue(view, queue) {
 export function showFigures(figures) {
   const element = document.getElementById("figures");
   element.replaceChildren();
-  const say = (text, className) => element.append(Object.assign(document.createElement(className === undefined ? "span" : "b"), { textContent: text, className: className ?? "" }));
+  const say = (text, className) => element.append(node(className === undefined ? "span" : "b", text, className));
   say(counted(figures.requests, "request"), "");
   if (!figures.requests) return;
   say(": response time mean ");
@@ -61,12 +62,9 @@ export function showFigures(figures) {
 
 // The figures that the charts are drawn from, for readers who do not see them.
 export function showTable(view, queue) {
-  const table = document.createElement("table");
-  const head = table.createTHead().insertRow();
   const names = ["begin (UTC)", "requests", "response mean", "queueing mean", "service mean"];
   if (queue) names.push("waiting", "most waiting", "in service");
-  for (const name of names) head.append(Object.assign(document.createElement("th"), { textContent: name, scope: "col" }));
-  const body = table.createTBody();
+  const { table, body } = tableOf(names);
   view.composition.requests.forEach((requests, column) => {
     if (!requests && !queue?.waiting[column]) return;
     const row = body.insertRow();

@@ -2,6 +2,7 @@
 import { ask, isCancelled, oneAtATime } from "./api.js";
 import { drawCurves } from "./curves.js";
 import { counted, percent, seconds } from "./formats.js";
+import { node, rowHeading, tableOf } from "./nodes.js";
 
 const element = (id) => document.getElementById(id);
 const FIELDS = {
@@ -13,6 +14,8 @@ const FIELDS = {
   "replay-timeout": (value) => (value.trim() ? { timeout: value.trim() } : {}),
 };
 let query = () => new URLSearchParams();
+
+const written = (set) => Object.entries(set).map((pair) => pair.join("=")).join(", ");
 
 function settings() {
   const result = {};
@@ -57,21 +60,18 @@ function show(result) {
   element("replay-grade").dataset.grade = result.grade;
   const rows = [["measured", result.measured.response_time], ["replayed", result.replayed.response_time]];
   for (const variant of result.variants) {
-    rows.push([Object.entries(variant.set).map((pair) => pair.join("=")).join(", "), variant.response_time, variant.change]);
+    rows.push([written(variant.set), variant.response_time, variant.change]);
   }
-  const table = document.createElement("table");
-  const head = table.createTHead().insertRow();
-  for (const name of ["requests", "mean", "p50", "p90", "p99", "change of p99"]) head.append(Object.assign(document.createElement("th"), { textContent: name, scope: "col" }));
-  const body = table.createTBody();
+  const { table, body } = tableOf(["requests", "mean", "p50", "p90", "p99", "change of p99"]);
   for (const [name, figures, change] of rows) {
     const row = body.insertRow();
-    row.append(Object.assign(document.createElement("th"), { textContent: name, scope: "row", className: "text" }));
+    row.append(rowHeading(name));
     for (const key of ["mean", "p50", "p90", "p99"]) row.insertCell().textContent = seconds(figures[key]);
     row.insertCell().textContent = change ? `${change.p99 > 0 ? "+" : ""}${percent(change.p99)}` : "";
   }
   element("replay-figures").replaceChildren(table);
-  const notes = [...result.withheld.map((one) => `Not predicted: ${Object.entries(one.set).map((pair) => pair.join("=")).join(", ")}: ${one.reason}.`), ...result.notes];
-  element("replay-notes").replaceChildren(...notes.map((note) => Object.assign(document.createElement("li"), { textContent: note })));
+  const notes = [...result.withheld.map((one) => `Not predicted: ${written(one.set)}: ${one.reason}.`), ...result.notes];
+  element("replay-notes").replaceChildren(...notes.map((note) => node("li", note)));
   element("replay-command").textContent = result.command;
   element("replay-plot").hidden = false;
   drawCurves("replay-plot", result.curves);

@@ -1,7 +1,7 @@
 // The details of one request.
 import { instant, seconds } from "./formats.js";
+import { node, tableOf } from "./nodes.js";
 
-const node = (name, textContent, className = "") => Object.assign(document.createElement(name), { textContent, className });
 
 function list(pairs) {
   const result = document.createElement("dl");
@@ -10,10 +10,7 @@ function list(pairs) {
 }
 
 function holdersTable(request, choose) {
-  const table = document.createElement("table");
-  const head = table.createTHead().insertRow();
-  for (const name of ["request", "route", "worker", "held from", "to", "share of the wait"]) head.append(Object.assign(node("th", name), { scope: "col" }));
-  const body = table.createTBody();
+  const { table, body } = tableOf(["request", "route", "worker", "held from", "to", "share of the wait"]);
   for (const holder of request.holders) {
     const row = body.insertRow();
     const button = node("button", `request ${holder.number}`);
@@ -27,10 +24,7 @@ function holdersTable(request, choose) {
 }
 
 function packetsTable(packets) {
-  const table = document.createElement("table");
-  const head = table.createTHead().insertRow();
-  for (const name of ["after the first", "between", "direction", "what"]) head.append(Object.assign(node("th", name), { scope: "col" }));
-  const body = table.createTBody();
+  const { table, body } = tableOf(["after the first", "between", "direction", "what"]);
   for (const packet of packets) {
     const row = body.insertRow();
     const direction = packet.to_server ? "to the server" : "to the client";

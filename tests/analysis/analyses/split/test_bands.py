@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from scipy import stats
-from sojourn.analyses.split.bands import ENOUGH, LEAST, STRETCHES, band_of, quantile_bands, share_bands, share_interval
+from sojourn.analyses.split.bands import ENOUGH, LEAST, NORMAL, STRETCHES, band_of, quantile_bands, share_bands
 from sojourn.model.arrays import Floats
+from sojourn.model.statistics import share_interval
 
 LEVELS = np.array([0.5, 0.9, 0.97])
 RUNS = 250
@@ -68,14 +69,14 @@ def test_a_band_for_independent_requests_would_not_cover_them() -> None:
     hits = 0
     for _ in range(RUNS):
         share = np.array([(queue(0.8)(rng, 20_000) >= true).mean()])
-        low, high = share_interval(share, np.array([20_000.0]))
+        low, high = share_interval(share, np.array([20_000.0]), NORMAL)
         hits += low[0] <= 0.1 <= high[0]
     assert hits / RUNS < 0.5
 
 
 @pytest.mark.parametrize(("count", "share"), [(10, 0.3), (400, 0.02), (5_000, 0.5)])
 def test_the_interval_of_a_share_is_wilson_s(count: int, share: float) -> None:
-    low, high = share_interval(np.array([share]), np.array([float(count)]))
+    low, high = share_interval(np.array([share]), np.array([float(count)]), NORMAL)
     expected = stats.binomtest(round(share * count), count).proportion_ci(method="wilson")
     assert (low[0], high[0]) == (pytest.approx(expected.low), pytest.approx(expected.high))
 
