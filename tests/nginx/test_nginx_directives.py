@@ -10,7 +10,8 @@ import pytest
 from apps_behind import METHOD, exchanged, nginx_before, way_to
 from doctor_support import DEADLINE_S, running
 from nginx_support import rows_of
-from sojourn.doctor.nginx_headers import ANSWER_HEADERS, FAMILIES, include_name
+from sojourn.doctor.nginx_headers import ANSWER_HEADERS, FAMILIES
+from sojourn.doctor.nginx_records import FULL
 from sojourn_lab.runtime.nginx import Nginx, nginx_program
 
 NO_NGINX = Nginx.why_unavailable()
@@ -24,7 +25,7 @@ CONTEXT = [("traceparent", f"00-{'4b' * 16}-{'f0' * 8}-00"), ("tracestate", "roj
 def test_no_trace_context_without_one_of_the_client(tmp_path: Path, family: str) -> None:
     """Not even an empty parameter, which an app could read as a trace."""
     with way_to(family, tmp_path) as way:
-        lines = " ".join([*way.lines, f"include sojourn/{include_name(family)};"])
+        lines = " ".join([*way.lines, f"include sojourn/{FULL.include_name(family)};"])
         conf = nginx_before(tmp_path / "nginx", family, f"location / {{ {lines} }}")
         with running(conf):
             path = METHOD if family == "grpc" else "/"
@@ -36,7 +37,7 @@ def test_no_trace_context_without_one_of_the_client(tmp_path: Path, family: str)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_include_stamps_logs_and_hides(tmp_path: Path, family: str, unix: bool) -> None:
     with way_to(family, tmp_path, unix=unix) as way:
-        lines = " ".join([*way.lines, f"include sojourn/{include_name(family)};"])
+        lines = " ".join([*way.lines, f"include sojourn/{FULL.include_name(family)};"])
         conf = nginx_before(tmp_path / "nginx", family, f"location / {{ {lines} }}")
         assert conf.accepted() == ""
         with running(conf):
@@ -77,7 +78,7 @@ def test_includes_of_all_directives_in_one_server(tmp_path: Path) -> None:
     """Nothing in one include disturbs another, and nginx accepts all of them without a warning."""
     locations = [
         f"location /{family} {{ {family}_pass {'http://' if family == 'proxy' else ''}127.0.0.1:9; "
-        f"include sojourn/{include_name(family)}; include sojourn/sojourn_server_timing.conf; }}"
+        f"include sojourn/{FULL.include_name(family)}; include sojourn/sojourn_server_timing.conf; }}"
         for family in FAMILIES
     ]
     conf = nginx_before(tmp_path / "nginx", "proxy", "\n        ".join(locations))

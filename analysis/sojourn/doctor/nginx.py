@@ -11,11 +11,12 @@ from sojourn.doctor.app_lookup import servers_at
 from sojourn.doctor.app_servers import AppServer
 from sojourn.doctor.findings import Diagnosis
 from sojourn.doctor.nginx_clients import client_findings
-from sojourn.doctor.nginx_headers import FAMILIES, include_lines, include_name
+from sojourn.doctor.nginx_headers import FAMILIES
 from sojourn.doctor.nginx_levels import Conf
 from sojourn.doctor.nginx_log import Logs, log_findings
 from sojourn.doctor.nginx_machine import UNSEEN, app_sockets, machine_findings
 from sojourn.doctor.nginx_own_stamp import defining
+from sojourn.doctor.nginx_records import FULL, LEAN, RECORDS, Record
 from sojourn.doctor.nginx_refusal import REFUSED, refusal, refused
 from sojourn.doctor.nginx_stamp import stamp_findings
 from sojourn.doctor.nginx_trust import header_findings, trust_findings
@@ -28,16 +29,32 @@ from sojourn.nginx.syntax import Directive, Reading, parsed, reading
 _SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 _PATIENCE_S = 10.0
 _DENIED = "13: Permission denied"
-_KEYS = ",".join(f'"{key}":"{variable}"' for key, variable in {**ESSENTIAL, **USEFUL}.items())
+_ROUTE = 'map "" $sojourn_route { default $upstream_http_x_route; }'
+
+
+def _keys(record: Record) -> str:
+    keys = {**ESSENTIAL, **USEFUL, "request_start": f"${record.logged}"}
+    return ",".join(f'"{key}":"{variable}"' for key, variable in keys.items())
+
+
 # Of Sojourn's include files, the lines that the checks need, for a configuration that is checked away from its own
 # machine. A test compares them with the files.
 BUILTIN_INCLUDES = {
-    **{include_name(family): "\n".join(include_lines(family)) for family in FAMILIES},
-    "sojourn.conf": """
-        map "" $sojourn_route { default $upstream_http_x_route; }
-        map $sojourn_trusted $sojourn_stamp_sent { default t=$sojourn_proxy_start; }
-    """
-    f"log_format sojourn escape=json '{{{_KEYS}}}';",
+    **{
+        record.include_name(family): "\n".join(record.include_lines(family))
+        for record in RECORDS.values()
+        for family in FAMILIES
+    },
+    FULL.http: f"""
+        {_ROUTE}
+        map $sojourn_trusted $sojourn_stamp_sent {{ default t=$sojourn_proxy_start; }}
+        log_format sojourn escape=json '{{{_keys(FULL)}}}';
+    """,
+    LEAN.http: f"""
+        {_ROUTE}
+        map $status $sojourn_start {{ default ""; 000 $msec; }}
+        log_format sojourn escape=json '{{{_keys(LEAN)}}}';
+    """,
 }
 
 

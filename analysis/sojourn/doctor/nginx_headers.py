@@ -29,29 +29,30 @@ class RequestHeader:
         name: as HTTP writes it.
         value: what nginx sends, as its configuration writes it, where ``sojourn.conf`` is included.
         bare: the same in a configuration without files of Sojourn.
-        trace: it is part of the trace context, which is a client's unless ``$sojourn_trace`` says otherwise. The values
-            may be empty at run time: an empty header is not sent, but an empty parameter would be.
+        trace: it is part of the trace context, which is a client's unless ``$sojourn_trace`` says otherwise.
+        may_be_empty: the value may be empty at run time: an empty header is not sent, but an empty parameter would be.
     """
 
     name: str
     value: str
     bare: str = NOT_SENT
     trace: bool = False
+    may_be_empty: bool = False
 
     def line(self, family: str, value: str) -> str:
         """Return the line that sets this header to ``value`` for a family (proxy, grpc, fastcgi, …)."""
         if family in HEADER_FAMILIES:
             return f"{setter(family)} {self.name} {value};"
-        flag = " if_not_empty" if self.trace and value != NOT_SENT else ""
+        flag = " if_not_empty" if self.may_be_empty and value == self.value else ""
         return f"{setter(family)} HTTP_{self.name.upper().replace('-', '_')} {value}{flag};"
 
 
 REQUEST_HEADERS = (
     RequestHeader("X-Request-Start", "$sojourn_stamp_sent", '"t=${msec}"'),
     RequestHeader("X-Queue-Start", NOT_SENT),
-    RequestHeader("X-Request-ID", "$sojourn_request_id", "$request_id"),
-    RequestHeader("traceparent", "$sojourn_traceparent", trace=True),
-    RequestHeader("tracestate", "$sojourn_tracestate", trace=True),
+    RequestHeader("X-Request-ID", "$sojourn_request_id", "$request_id", may_be_empty=True),
+    RequestHeader("traceparent", "$sojourn_traceparent", trace=True, may_be_empty=True),
+    RequestHeader("tracestate", "$sojourn_tracestate", trace=True, may_be_empty=True),
 )
 GUARDED = tuple(header for header in REQUEST_HEADERS if not header.trace)
 """The headers whose values of a client never reach an app that is measured."""
@@ -72,47 +73,6 @@ def header_name(name: str) -> str:
     """Return the first argument of such a directive as HTTP writes it, in small letters."""
     small = name.lower()
     return small.removeprefix("http_").replace("_", "-") if small.startswith("http_") else small
-
-
-INCLUDES_FOLDER = "sojourn"
-HTTP_INCLUDE, HTTP_INCLUDE_WITHOUT_NJS = "sojourn.conf", "sojourn_without_njs.conf"
-SETTINGS_FILES = (
-    HTTP_INCLUDE,
-    HTTP_INCLUDE_WITHOUT_NJS,
-    "sojourn_variables.conf",
-    "sojourn_server_timing.conf",
-    "sojourn_status.conf",
-)
-"""Sojourn's files for nginx besides those of the families; ``trusted.conf`` belongs to the user."""
-INCLUDE_PLACE = "the location in nginx.conf, beside proxy_pass (beside fastcgi_pass: sojourn_fastcgi.conf, and so on)"
-"""Where ``include_line("proxy")`` belongs, if the directive of the location is unknown."""
-
-
-def include_name(family: str) -> str:
-    """Return the name of the include file for a family, ``sojourn_proxy.conf``."""
-    return f"sojourn_{family}.conf"
-
-
-def include_line(family: str, folder: str = INCLUDES_FOLDER) -> str:
-    """Return the line that includes the file for a family."""
-    return f"include {folder}/{include_name(family)};"
-
-
-def is_of_sojourn(file: str) -> bool:
-    """Return whether a file, by its name or path, belongs to Sojourn: no fix changes it."""
-    base = file.rpartition("/")[2]
-    return base in SETTINGS_FILES or family_of_include(base) is not None
-
-
-def family_of_include(name: str) -> str | None:
-    """Return the family whose include file has this name or path; None for any other file."""
-    base = name.rpartition("/")[2]
-    return next((family for family in FAMILIES if base == include_name(family)), None)
-
-
-def include_lines(family: str) -> list[str]:
-    """Return the lines of a family's include file; ``sojourn.conf`` defines their variables."""
-    return [header.line(family, header.value) for header in REQUEST_HEADERS] + hide_lines(family)
 
 
 def bare_lines(family: str) -> list[str]:

@@ -17,15 +17,13 @@ from sojourn.doctor.app_servers import BOUND, AppServer, server_of_protocol
 from sojourn.doctor.findings import ADD, REMOVE, REPLACE, Edit
 from sojourn.doctor.nginx_headers import (
     GUARDED,
-    INCLUDES_FOLDER,
     REQUEST_HEADERS,
     STAMPS,
     RequestHeader,
     header_name,
-    include_line,
-    include_name,
     setter,
 )
+from sojourn.doctor.nginx_records import FULL, INCLUDES_FOLDER, RECORDS, Record
 from sojourn.model.formatting import printable
 from sojourn.nginx.log_format import LogFormat, log_format
 from sojourn.nginx.syntax import Directive, Reading
@@ -209,10 +207,15 @@ class Conf:
         ]
 
     @cached_property
+    def record(self) -> Record | None:
+        """The record whose file at http level is included; None without one."""
+        defined = {each.args[-1] for each in self.http.directive.all("map") if each.args}
+        return next((each for each in RECORDS.values() if f"${each.variable}" in defined), None)
+
+    @property
     def has_includes(self) -> bool:
-        """Whether sojourn.conf is included."""
-        maps = self.http.directive.all("map")
-        return any(each.args[-1:] == ["$sojourn_stamp_sent"] for each in maps)
+        """Whether ``sojourn.conf`` or the file of another record is included."""
+        return self.record is not None
 
     @cached_property
     def guarded(self) -> tuple[RequestHeader, ...]:
@@ -230,21 +233,22 @@ class Conf:
 
     @cached_property
     def _settings(self) -> Directive | None:
-        """A directive of sojourn.conf; None where it is not included."""
-        return next((each for each in self.http.own("map") if each.args[-1:] == ["$sojourn_stamp_sent"]), None)
+        """A directive of the file at http level; None where none is included."""
+        name = [f"${(self.record or FULL).variable}"]
+        return next((each for each in self.http.own("map") if each.args[-1:] == name), None)
 
     def behind_settings(self, text: str) -> Edit:
-        """Return the edit that adds lines behind the include of sojourn.conf, or at the beginning of http."""
+        """Return the edit that adds lines behind the include at http level, or at the beginning of http."""
         return at_top(self.http, text) if self._settings is None else after(self._settings, text)
 
     @property
     def _include_file(self) -> str | None:
-        """The path of sojourn.conf; None where it is not included."""
+        """The path of the file at http level; None where none is included."""
         return None if self._settings is None else self._settings.place.file
 
     @cached_property
     def folder(self) -> str:
-        """The folder of sojourn.conf, as an include names it."""
+        """The folder of the include files, as an include names it."""
         if self._include_file is None:
             return INCLUDES_FOLDER
         folder = os.path.dirname(self._include_file)
@@ -254,15 +258,16 @@ class Conf:
     def include_line(self, family: str) -> str | None:
         """Return the include for the locations of a family; None where it cannot be used.
 
-        A configuration that stamps without ``sojourn.conf`` has none of its variables, and the folder of an earlier
+        A configuration that stamps without Sojourn's files has none of their variables, and the folder of an earlier
         version may lack the file.
         """
         if not (self.has_includes or self.blank):
             return None
-        name, main = include_name(family), self._include_file
+        record, main = self.record or FULL, self._include_file
+        name = record.include_name(family)
         if main is not None and os.path.exists(main) and not os.path.exists(os.path.join(os.path.dirname(main), name)):
             return None
-        return include_line(family, self.folder)
+        return record.include_line(family, self.folder)
 
     @cached_property
     def upstreams(self) -> dict[str, Directive]:

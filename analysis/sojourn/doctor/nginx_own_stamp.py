@@ -17,7 +17,6 @@ from sojourn.nginx.log_format import LogFormat
 from sojourn.nginx.syntax import Directive
 
 MSEC = "msec"
-SENT_BY_INCLUDE, LOGGED_BY_INCLUDE = "sojourn_stamp_sent", "sojourn_logged_start"
 _KEY = "request_start"
 _NAME = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 OF_SOJOURN = "sojourn_"
@@ -125,8 +124,8 @@ def one_stamp(conf: Conf, passes: list[Pass], logged: str | None = None) -> OneS
         passes: locations whose requests are logged in one format.
         logged: the variable of the format, if it can be sent; None: chosen.
     """
-    if conf.has_includes:
-        logged, value = LOGGED_BY_INCLUDE, f"${SENT_BY_INCLUDE}"
+    if conf.record is not None:
+        logged, value = conf.record.logged, conf.record.stamp
     else:
         logged = logged or own_variable(conf, passes)
         value = f"t=${logged}"

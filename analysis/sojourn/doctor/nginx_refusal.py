@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn.doctor.findings import ADD, ERROR, RUN, WARNING, Diagnosis, Edit, Finding
+from sojourn.doctor.nginx_records import FULL, LEAN, WITHOUT_NJS
 from sojourn.model.formatting import printable
 from sojourn.nginx.directives import STOCK, module_of_directive, module_of_variable, similar_directive
 
@@ -19,6 +20,7 @@ _OF_THE_MACHINE = re.compile(
     re.IGNORECASE,
 )
 _DIRECTIVE = re.compile(r'unknown directive "([^"]*)"')
+_OF_SOJOURN = re.compile(r'unknown "(sojourn_\w+)" variable')
 _PLACE = re.compile(r" in (\S.*):(\d+)$")
 _NGINX_THERE = "Check it with the nginx of the machine that the configuration is for."
 _OF_TEXT = "The other findings come from the text alone."
@@ -37,6 +39,8 @@ def judged(message: str) -> Judgement:
     """Return whether the text is wrong, or something is missing on this machine, by nginx's message."""
     if match := _DIRECTIVE.search(message):
         return _unknown_directive(match[1])
+    if match := _OF_SOJOURN.search(message):
+        return Judgement(ERROR, _undefined(match[1]))
     for pattern, reason in _ABSENT:
         if (match := pattern.search(message)) and (absent := reason(match)):
             return _module_absent(absent)
@@ -69,6 +73,14 @@ _ABSENT: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]], ..
         lambda match: f"{match[1]} belongs to a module, or to a later version",
     ),
 )
+
+
+def _undefined(variable: str) -> str:
+    return (
+        f"No included file defines ${variable}. Files of a location belong to one at http level: "
+        f"{FULL.include_name('proxy')} and sojourn_server_timing.conf to {FULL.http} or {WITHOUT_NJS}, "
+        f"{LEAN.include_name('proxy')} to {LEAN.http}. {_OF_TEXT}"
+    )
 
 
 def _unknown_directive(name: str) -> Judgement:

@@ -13,11 +13,8 @@ from sojourn.doctor.nginx_headers import (
     REQUEST_NAMES,
     STAMPS,
     blank_lines,
-    family_of_include,
     header_name,
     hide_lines,
-    include_name,
-    is_of_sojourn,
 )
 from sojourn.doctor.nginx_levels import (
     Conf,
@@ -35,6 +32,7 @@ from sojourn.doctor.nginx_levels import (
     written,
 )
 from sojourn.doctor.nginx_own_stamp import is_same, logged_variable, own_value, variable_of
+from sojourn.doctor.nginx_records import FULL, Record, family_of_include, is_of_sojourn, is_stamp_of_sojourn
 from sojourn.model.formatting import counted, printable
 from sojourn.nginx.syntax import Directive
 
@@ -64,7 +62,7 @@ def _missing(conf: Conf, handover: Pass) -> Finding:
     text = "\n".join(stamping_lines(conf, handover))
     other = _include_of_another_family(conf, handover)
     if other is not None:
-        return _wrong_include(handover, other, text)
+        return _wrong_include(conf.record or FULL, handover, other, text)
     own_headers = level.own(setter)
     edit = after(own_headers[-1] if own_headers else handover.outermost, text)
     return Finding(
@@ -91,16 +89,17 @@ def _include_of_another_family(conf: Conf, handover: Pass) -> Directive | None:
     return None
 
 
-def _wrong_include(handover: Pass, include: Directive, text: str) -> Finding:
+def _wrong_include(record: Record, handover: Pass, include: Directive, text: str) -> Finding:
     level, family = handover.level, family_of_include(include.args[0]) or ""
+    wrong, right = printable(include.args[0].rpartition("/")[2]), record.include_name(handover.family)
     return Finding(
         "stamp-missing",
         ERROR,
         level.title,
-        f"{level.title} includes {include_name(family)}, which sets headers of {family}_pass only: requests go to "
+        f"{level.title} includes {wrong}, which sets headers of {family}_pass only: requests go to "
         f"{printable(handover.target)} by {handover.family}_pass without a stamp.",
-        f"Each directive has its own include: {include_name(handover.family)} is for {handover.family}_pass. nginx "
-        "reports no error for the other one.",
+        f"Each directive has its own include: {right} is for {handover.family}_pass. nginx reports no error for the "
+        "other one.",
         *replacing(include, text, level),
     )
 
@@ -195,7 +194,7 @@ def _passes_on(line: Directive) -> bool:
 def _own_trace(conf: Conf, line: Directive, holder: Level) -> Mend:
     """Return how to keep a traceparent of the user's: Sojourn's line sends its value."""
     text = f'map "" $sojourn_traceparent {{ default {word(line.args[1])}; }}'
-    fix = f"# in http, behind the include of sojourn.conf, instead of this line:\n{text}"
+    fix = f"# in http, behind the include of {FULL.http}, instead of this line:\n{text}"
     return fix, place_of(line, holder), REPLACE, (without(line), conf.behind_settings(text))
 
 
@@ -238,7 +237,7 @@ def _values(conf: Conf, handover: Pass) -> Iterator[Finding]:
 
 
 def _stamp_value(conf: Conf) -> str:
-    return "$sojourn_stamp_sent" if conf.has_includes else own_value(conf, ()) or OWN_STAMP
+    return conf.record.stamp if conf.record is not None else own_value(conf, ()) or OWN_STAMP
 
 
 def _is_users(directive: Directive) -> bool:
@@ -248,7 +247,7 @@ def _is_users(directive: Directive) -> bool:
 def _in_subrequest(conf: Conf, level: Level) -> Iterator[Finding]:
     for directive in level.own("proxy_pass"):
         each = Pass(level, directive, level)
-        stamps = [header for name, value, header in each.sent() if name in STAMPS and "$sojourn_stamp_sent" in value]
+        stamps = [header for name, value, header in each.sent() if name in STAMPS and is_stamp_of_sojourn(value)]
         if not stamps:
             continue
         holder = level.holder("proxy_set_header") or level

@@ -9,8 +9,9 @@ from shlex import quote
 from sojourn.doctor.app_servers import ANSWER_PAGE, AppServer, answer_lines
 from sojourn.doctor.facts import EXAMPLES, Facts
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, WARNING, Finding
-from sojourn.doctor.nginx_headers import INCLUDE_PLACE, OWN_VARIABLE, bare_lines, include_line, own_stamp_lines
+from sojourn.doctor.nginx_headers import OWN_VARIABLE, bare_lines, own_stamp_lines
 from sojourn.doctor.nginx_machine import route_map
+from sojourn.doctor.nginx_records import FULL, INCLUDE_PLACE
 from sojourn.model.formatting import counted, percent, printable
 
 FEW = 0.01  # of the requests: below this there is no finding
@@ -116,7 +117,7 @@ def _unstamped(facts: Facts, name: str) -> Iterator[Finding]:
         routes,
         f"{percent(share)} of the requests that went to an app have no stamp in the log, most often for {routes}.",
         "Without the include in their location nginx sends no stamp, and the app cannot measure how long they waited.",
-        include_line("proxy"),
+        FULL.include_line("proxy"),
         name,
         into=INCLUDE_PLACE,
     )

@@ -11,7 +11,7 @@ from sojourn.analyses.audit.result import Audit
 from sojourn.analyses.split.result import SplitResult
 from sojourn.components.clock_offsets.correction import plain_clocks
 from sojourn.doctor.findings import ADD, ERROR, INFO, REPLACE, RUN, WARNING, Finding
-from sojourn.doctor.nginx_headers import INCLUDE_PLACE, include_line
+from sojourn.doctor.nginx_records import FULL, INCLUDE_PLACE
 from sojourn.model.checks import FAIL, PASS
 from sojourn.model.formatting import counted, formatted, milliseconds, percent, printable
 from sojourn.model.frame import Records
@@ -186,7 +186,7 @@ def _audit(audit: Audit, name: str, requests: int) -> Iterator[Finding]:
             name,
             f"{_capital(impossible.sentence)}.",
             "A stamp that nginx neither sets nor removes is the client's, whether in X-Request-Start or X-Queue-Start.",
-            include_line("proxy"),
+            FULL.include_line("proxy"),
             name,
             ADD,
             into=INCLUDE_PLACE,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import ERROR, Diagnosis, Finding
-from sojourn.install.changes import Plan, is_off
+from sojourn.doctor.nginx_records import LEAN
+from sojourn.install.changes import is_off
 from sojourn.install.files import backup_folder
 from sojourn.install.nginx_program import reload
 from sojourn.install.proposal import DENIED, Proposal
@@ -99,7 +100,7 @@ def _verify(proposal: Proposal, outcome: Outcome, errors_before: set[tuple[str, 
         SojournError: a request shows that something is wrong, or the doctor reports an error that was not there before.
     """
     if outcome.reloaded and try_requests:
-        targets = _targets(proposal.plan, outcome.untried)
+        targets = _targets(proposal, outcome.untried)
         outcome.trials = tried(targets, proposal.log, proposal.plan.unstamped)
         failures = [(each, each.failure) for each in outcome.trials if each.failure is not None]
         if failures:
@@ -125,15 +126,20 @@ def _key(finding: Finding) -> tuple[str, str]:
     return finding.code, finding.subject
 
 
-def _targets(plan: Plan, untried: list[str]) -> list[Target]:
+def _targets(proposal: Proposal, untried: list[str]) -> list[Target]:
     targets: dict[tuple[object, ...], Target] = {}
-    for each in plan.passes:
-        if is_off(each.block.effective("access_log")) and each.level not in plan.logs:
+    for each in proposal.plan.passes:
+        if is_off(each.block.effective("access_log")) and each.level not in proposal.plan.logs:
             untried.append(f"{each.level.title}: no request was sent, because it is not logged")
             continue
         target = target_of(each.level)
         if isinstance(target, str):
             untried.append(f"{each.level.title}: no request was sent, because {target}")
+        elif target.http2 and proposal.record is LEAN:
+            untried.append(
+                f"{each.level.title}: no request was sent, because the lean record does not show which one it is over "
+                "HTTP/2"
+            )
         else:
             targets.setdefault((target.address, target.host, target.path), target)
     return list(targets.values())

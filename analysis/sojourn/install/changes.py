@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sojourn.doctor.nginx_levels import INDENT, Conf, Level, Pass, anchor, place_of, written
+from sojourn.doctor.nginx_records import FULL, Record
 from sojourn.install.duplicates import Duplicate
 from sojourn.install.marked_text import Change
 from sojourn.model.formatting import printable
@@ -26,6 +27,7 @@ class Settings:
         default_log: the file that nginx logs to where the configuration has no ``access_log``.
         njs: the ``load_module`` line to add; empty where the module is loaded already; None without the module.
         choices: header in small letters -> ``ours`` or ``yours``.
+        record: what is stamped and logged.
     """
 
     folder: str
@@ -33,6 +35,7 @@ class Settings:
     default_log: str
     njs: str | None
     choices: Mapping[str, str] = field(default_factory=dict)
+    record: Record = FULL
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from sojourn.model.formatting import printable
 
 if TYPE_CHECKING:
     from sojourn.install.duplicates import Duplicate
+    from sojourn.install.proposal import Proposal
 
 DEFAULT_CONF = "/etc/nginx/nginx.conf"
 
@@ -20,6 +22,14 @@ app = typer.Typer(
     help="Add stamps and a log to nginx, and show the lines for the apps behind it.", no_args_is_help=True
 )
 removing = typer.Typer(help="Remove what `sojourn install` added.", no_args_is_help=True)
+
+
+class RecordName(StrEnum):
+    """The records that nginx can write."""
+
+    FULL = "full"
+    LEAN = "lean"
+
 
 Conf = Annotated[Path, typer.Argument(metavar="NGINX_CONF", help="The first file of the configuration.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Change the files, test and reload nginx. Default: only show.")]
@@ -44,6 +54,13 @@ def install_nginx(
     use_ours: Annotated[
         list[str] | None, typer.Option("--replace", metavar="HEADER", help="Replace your line for such a header.")
     ] = None,
+    record: Annotated[
+        RecordName | None,
+        typer.Option(
+            help="What nginx stamps and logs: full, or lean, which costs less. Default: as the configuration has it, "
+            "otherwise full."
+        ),
+    ] = None,
     no_requests: Annotated[
         bool, typer.Option("--no-requests", help="Send no request through the changed locations.")
     ] = False,
@@ -59,12 +76,19 @@ def install_nginx(
     from sojourn.install.display import show_installation, show_proposal  # noqa: PLC0415 - rich takes its time to load
     from sojourn.install.proposal import installation  # noqa: PLC0415
 
+    path, log_file = _first_file(conf), None if log is None else str(log.absolute())
+
+    def proposed(choices: dict[str, str], record: RecordName | None) -> Proposal:
+        return installation(path, choices, log_file, record)
+
     choices = _choices(keep or [], use_ours or [])
-    proposal = installation(_first_file(conf), choices, None if log is None else str(log.absolute()))
+    proposal = proposed(choices, record)
     if yes and _is_terminal():
+        if record is None and not proposal.is_decided and (record := _answer_of_record()) is not RecordName.FULL:
+            proposal = proposed(choices, record)
         answers = _answers(proposal.plan.duplicates, choices)
         if answers != choices:
-            proposal = installation(_first_file(conf), answers, None if log is None else str(log.absolute()))
+            proposal = proposed(answers, record)
     show_proposal(proposal, yes=yes)
     if yes and proposal.writing.changed:
         outcome = carried_out(proposal, try_requests=not no_requests, backups=backup, on_step=typer.echo)
@@ -105,6 +129,14 @@ def _first_file(conf: Path) -> Path:
 
 def _is_terminal() -> bool:
     return sys.stdin.isatty()
+
+
+def _answer_of_record() -> RecordName:
+    from click import Choice  # noqa: PLC0415
+
+    typer.echo("The full record has all fields. The lean one has what the analyses need: no URIs, addresses and ids.")
+    answer: str = typer.prompt("Which record?", default=RecordName.FULL.value, type=Choice(list(RecordName)))
+    return RecordName(answer)
 
 
 def _choices(keep: list[str], replace: list[str]) -> dict[str, str]:

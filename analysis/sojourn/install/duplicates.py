@@ -7,10 +7,10 @@ remains, and Sojourn's is left out; for ``X-Request-ID`` the log then has the va
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sojourn.doctor.nginx_headers import REQUEST_HEADERS, header_name, setter
+from sojourn.doctor.nginx_headers import RequestHeader, header_name, setter
 from sojourn.doctor.nginx_levels import Level
 from sojourn.nginx.syntax import Directive
 
@@ -49,7 +49,9 @@ def chosen_by(header: str) -> str:
     return _FOLLOWS.get(header, header)
 
 
-def duplicates(level: Level, family: str, choices: Mapping[str, str]) -> Iterator[Duplicate]:
+def duplicates(
+    level: Level, family: str, choices: Mapping[str, str], headers: Sequence[RequestHeader]
+) -> Iterator[Duplicate]:
     """Yield the headers that are in force at a level and that the include of a family sets, too.
 
     Args:
@@ -58,10 +60,11 @@ def duplicates(level: Level, family: str, choices: Mapping[str, str]) -> Iterato
         choices: header in small letters -> ``OURS`` or ``YOURS``; a header without an entry has its default: of the
             stamp ours, because only it has the right instant; of the id ours if both lines send ``$request_id``, and
             yours otherwise; of the trace context yours.
+        headers: those that the include sets.
     """
     own = level.own(setter(family))
     in_force = [each for each in level.effective(setter(family)) if len(each.args) > 1]
-    for header in REQUEST_HEADERS:
+    for header in headers:
         name = header.name.lower()
         lines = [each for each in in_force if header_name(each.args[0]) == name]
         if not lines:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from sojourn.doctor.nginx_headers import HTTP_INCLUDE, HTTP_INCLUDE_WITHOUT_NJS
 from sojourn.doctor.nginx_levels import Conf, Level, place_of, word
+from sojourn.doctor.nginx_records import FULL, WITHOUT_NJS
 from sojourn.install.changes import (
     FORMAT,
     Placed,
@@ -56,7 +56,7 @@ def _http_lines(conf: Conf, settings: Settings) -> Iterator[Placed]:
         return
     if settings.njs:
         yield next(iter(conf.read.files)), Change(0, 0, 0, (settings.njs,))
-    name = HTTP_INCLUDE_WITHOUT_NJS if settings.njs is None else HTTP_INCLUDE
+    name = WITHOUT_NJS if settings.record is FULL and settings.njs is None else settings.record.http
     yield added_at_top(conf.http, [f"include {word(f'{settings.folder}/{name}')};"])
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sojourn.doctor.nginx_headers import INCLUDES_FOLDER
 from sojourn.doctor.nginx_levels import Conf
+from sojourn.doctor.nginx_records import FULL, INCLUDES_FOLDER, RECORDS, Record
 from sojourn.doctor.nginx_trust import LEAK, header_findings
 from sojourn.install.changes import Plan, Settings, is_ours
 from sojourn.install.files import MANIFEST, Writing, installed_files, manifest_of
@@ -37,7 +37,9 @@ class Proposal:
         edited: include files that were edited since they were installed, and are removed.
         program: the nginx of this machine; None without one.
         master: the process of the nginx that runs with the configuration; None without one.
-        njs: whether the variables need the njs module.
+        njs: False: the variables need the njs module, and this nginx has none.
+        record: of an installation, what is stamped and logged.
+        is_decided: whether the caller or the configuration decided about the record.
         leaking: of a removal, the places that send a stamp of the user's to an app and do not hide its headers.
     """
 
@@ -50,6 +52,8 @@ class Proposal:
     program: NginxProgram | None = None
     master: int | None = None
     njs: bool = True
+    record: Record = FULL
+    is_decided: bool = True
     leaking: list[str] = field(default_factory=list)
 
     @property
@@ -65,31 +69,34 @@ def _conf_of(path: Path) -> Conf:
     return conf
 
 
-def installation(path: Path, choices: Mapping[str, str], log: str | None = None) -> Proposal:
+def installation(path: Path, choices: Mapping[str, str], log: str | None = None, record: str | None = None) -> Proposal:
     """Return what an installation changes.
 
     Args:
         path: the first file of the configuration.
         choices: header in small letters -> ``ours`` or ``yours``, see ``sojourn.install.duplicates``.
         log: the file of the log; None: beside nginx's own.
+        record: what is stamped and logged, ``full`` or ``lean``; None: as the configuration has it, otherwise full.
 
     Raises:
-        SojournError: the configuration cannot be read, or is refused by nginx, or its folder of include files is not
-            the one of this version.
+        SojournError: the configuration cannot be read, or is refused by nginx, or has another record, or its folder of
+            include files is not the one of this version.
     """
     program = nginx_program()
     conf = _conf_of(path)
     refusal = program.refusal(path) if program is not None else None
     if refusal is not None and DENIED not in refusal:
         raise SojournError(f"{path}: nginx refuses the configuration as it is, so nothing was changed: {refusal}")
+    of_record = _record_of(conf, None if record is None else RECORDS[record])
     default_log = program.default_log if program is not None else "/var/log/nginx/access.log"
     log = log or os.path.join(os.path.dirname(default_log), LOG_NAME)
     settings = Settings(
         folder=conf.folder,
         log=log,
         default_log=default_log,
-        njs=program.njs_line(conf.read.root, MODULE) if program is not None else "",
+        njs=program.njs_line(conf.read.root, MODULE) if program is not None and of_record is FULL else "",
         choices=choices,
+        record=of_record,
     )
     plan = planned(conf, settings)
     writing = Writing()
@@ -101,9 +108,19 @@ def installation(path: Path, choices: Mapping[str, str], log: str | None = None)
     if has_own_files and (plan.changes or earlier):
         included = _write_includes(path, writing, plan, earlier, rule)
     return Proposal(
-        path, writing, plan, log, included, program=program, njs=settings.njs is not None,
+        path, writing, plan, log, included, program=program, njs=settings.njs is not None, record=of_record,
+        is_decided=record is not None or conf.record is not None,
         master=master_of(path, conf.read.root, program) if program is not None else None,
     )  # fmt: skip
+
+
+def _record_of(conf: Conf, record: Record | None) -> Record:
+    """Return the record to install: a configuration has one for all its requests."""
+    if record is not None and conf.record not in (None, record):
+        raise SojournError(
+            f"{conf.path}: has the {conf.record.name} record already: remove it first, with sojourn uninstall nginx"
+        )
+    return record or conf.record or FULL
 
 
 def _write_changes(conf: Conf, plan: Plan, writing: Writing) -> None:

@@ -13,13 +13,11 @@ from collections.abc import Iterator
 
 from sojourn.doctor.nginx_headers import (
     ANSWER_HEADERS,
-    REQUEST_HEADERS,
     header_name,
-    include_line,
-    include_lines,
     setter,
 )
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, place_of, word
+from sojourn.doctor.nginx_records import is_stamp_of_sojourn
 from sojourn.install.changes import Placed, Plan, Settings, added_at_top, added_behind, key_of, source_of, switched_off
 from sojourn.install.duplicates import ID, OURS, STAMP, TRACE, YOURS, Duplicate, duplicates
 from sojourn.nginx.syntax import Directive
@@ -33,7 +31,10 @@ def stamping(conf: Conf, settings: Settings, plan: Plan) -> Iterator[tuple[Pass,
     passes = list(todo.values())[::-1]
     places = _lines_by_place(conf, [each.level for each in passes])
     decided = [
-        [_decided(one, places, plan, each) for one in duplicates(each.level, each.family, settings.choices)]
+        [
+            _decided(one, places, plan, each)
+            for one in duplicates(each.level, each.family, settings.choices, settings.record.headers)
+        ]
         for each in passes
     ]
     changes = [_changes_of(conf, settings, each, present) for each, present in zip(passes, decided, strict=True)]
@@ -45,7 +46,7 @@ def stamping(conf: Conf, settings: Settings, plan: Plan) -> Iterator[tuple[Pass,
         if len(lines_at[os.path.realpath(file), stamp.begin, stamp.end]) > 1:
             plan.left.append(
                 f"{place_of(each.directive, each.level)}: not stamped, because its file is included at places that "
-                f"inherit different lines. Add {include_line(each.family, settings.folder)} by hand."
+                f"inherit different lines. Add {settings.record.include_line(each.family, settings.folder)} by hand."
             )
             continue
         if present:
@@ -58,7 +59,7 @@ def stamping(conf: Conf, settings: Settings, plan: Plan) -> Iterator[tuple[Pass,
 def _is_stamped(handover: Pass) -> bool:
     """Return whether a place has Sojourn's stamp, or its other lines beside a stamp of the user."""
     hidden = {each.args[0] for each in handover.level.own(f"{handover.family}_hide_header") if each.args}
-    return hidden >= set(ANSWER_HEADERS) or any("$sojourn_stamp_sent" in value for _, value, _ in handover.sent())
+    return hidden >= set(ANSWER_HEADERS) or any(is_stamp_of_sojourn(value) for _, value, _ in handover.sent())
 
 
 def _lines_by_place(conf: Conf, changed: list[Level]) -> dict[tuple[str, int], bool]:
@@ -86,7 +87,7 @@ def _changes_of(conf: Conf, settings: Settings, handover: Pass, present: list[Du
     level, family = handover.level, handover.family
     theirs = _of_user(present)
     lines = _stamping_lines(settings, family, theirs)
-    replaced = {header.name.lower() for header in REQUEST_HEADERS} - theirs
+    replaced = {header.name.lower() for header in settings.record.headers} - theirs
     replaced |= {name.lower() for name in ANSWER_HEADERS}
     for name in (setter(family), f"{family}_hide_header"):
         lines += _repeated(level, name, replaced)
@@ -120,9 +121,9 @@ def _of_user(present: list[Duplicate]) -> set[str]:
 def _stamping_lines(settings: Settings, family: str, theirs: set[str]) -> list[str]:
     """Return the include of a family, or its lines without those of headers that the user's lines set."""
     if not theirs:
-        return [include_line(family, settings.folder)]
-    own = include_lines(family)
-    names = [header.name.lower() for header in REQUEST_HEADERS]
+        return [settings.record.include_line(family, settings.folder)]
+    own = settings.record.include_lines(family)
+    names = [header.name.lower() for header in settings.record.headers]
     return [line for number, line in enumerate(own) if number >= len(names) or names[number] not in theirs]
 
 

@@ -21,7 +21,8 @@ PATIENCE_S = 10.0
 LOG_PATIENCE_S = 5.0
 _MOST_BYTES = 1 << 20
 _BETWEEN_LOOKS_S = 0.02
-_MOST_PADDING = 1_000
+# Long enough that no other request has the same length by chance: it identifies the request where no URI is logged.
+_LEAST_PADDING, _MOST_PADDING = 2_000, 7_000
 # HTTP/2 (RFC 9113): frame types, flags; HPACK (RFC 7541): indexes of the static table.
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _SETTINGS, _HEADERS, _END_STREAM, _END_HEADERS, _ACK = 0x4, 0x1, 0x1, 0x4, 0x1
@@ -87,9 +88,10 @@ def _tried(target: Target, log: str) -> Trial:
 
 
 def _is_of(line: dict[str, Any], target: Target, length: int | None) -> bool:
-    """Return whether a line is of a request: by its path and by its length, which is random."""
-    same_path = line.get("uri") == target.path
-    return same_path and (length is None or line.get("request_length") == str(length))
+    """Return whether a line is of a request: by its path, if it is logged, and by its length, which is random."""
+    if length is not None and line.get("request_length") != str(length):
+        return False
+    return line.get("uri") == target.path or (length is not None and not line.get("uri"))
 
 
 def _lines(log: str, begin: int) -> Iterator[dict[str, Any]]:
@@ -107,7 +109,7 @@ def _proxy_header(target: Target) -> bytes:
 
 
 def _request(target: Target) -> bytes:
-    padding = "x" * secrets.randbelow(_MOST_PADDING)
+    padding = "x" * (_LEAST_PADDING + secrets.randbelow(_MOST_PADDING - _LEAST_PADDING))
     return _proxy_header(target) + (
         f"GET {target.path} HTTP/1.1\r\nHost: {target.host}\r\nUser-Agent: sojourn-install\r\n"
         f"X-Padding: {padding}\r\nConnection: close\r\n\r\n"

@@ -10,25 +10,28 @@ import polars as pl
 from sojourn.model.components import failed
 
 CLIENT = ("remote_addr", "method", "uri")
+IS_KNOWN = pl.all_horizontal((pl.col(column) != "").fill_null(value=False) for column in CLIENT)
+"""Whether a row has all columns of ``CLIENT``."""
 AGAIN = 60.0  # s after a failure: a later request of the same client is not a retry
 FAILED = failed(pl.col("status"))
 
 
 def client_retries(table: pl.DataFrame, client: Sequence[str]) -> pl.Series:
-    """Return which requests are a client's own retry of a failed one; null where clients are not known.
+    """Return which requests are a client's own retry of a failed one; null where the client is not known.
 
     Only the requests of clients with a failure are looked at: mostly few.
 
     Args:
         table: columns start, begun and ended (s since any instant), failed, and those of ``client``.
-        client: columns that identify a client and its request together; none: clients are not known.
+        client: columns that identify a client and its request together, null or empty where one is not known; none:
+            clients are not known.
 
     Returns:
         Boolean, ``again``.
     """
     if not client:
         return pl.Series("again", [None], pl.Boolean).new_from_index(0, len(table))
-    has_client = pl.all_horizontal(pl.col(column).is_not_null() for column in client)
+    has_client = pl.all_horizontal((pl.col(column).cast(pl.String) != "").fill_null(value=False) for column in client)
     key = table.select(client).hash_rows()
     failures = key.filter(table.select(has_client & pl.col("failed")).to_series())
     looked_at = key.is_in(failures.unique().implode()).arg_true()
@@ -37,4 +40,4 @@ def client_retries(table: pl.DataFrame, client: Sequence[str]) -> pl.Series:
     lately = (pl.col("begun") - before).is_between(-0.002, AGAIN)  # nginx's clock ticks in milliseconds
     again = np.zeros(len(table), np.bool_)
     again[looked_at.to_numpy()] = some.select((has_client & lately & failed).fill_null(False)).to_series().to_numpy()
-    return pl.Series("again", again)
+    return table.select(again=pl.when(has_client).then(pl.Series(again))).to_series()

@@ -64,6 +64,9 @@ DROPPED_REASONS = {
 }
 DROPPED = "dropped"
 
+# Of ``upstream_cache_status``: the answer, or its headers, came from the cache. Its app headers are of an earlier request.
+FROM_CACHE = ("HIT", "STALE", "UPDATING", "REVALIDATED")
+
 EARLIEST_INSTANT, LATEST_INSTANT = 1_000_000_000_000_000, 9_999_999_999_999_999  # us since 1970
 ROUTE_PART = "/(?:[^/]*[0-9]{3}[^/]*|[0-9][^/]*|[0-9a-fA-F]{8}[^/]*|[^/]{25,})"
 
@@ -75,6 +78,7 @@ MACROS = (
     "OR starts_with(ltrim(line, ' \t'), '{') THEN line END)",
     "CREATE OR REPLACE TEMP MACRO blank(x) AS (x IS NULL OR x = '' OR x = '-')",
     r"CREATE OR REPLACE TEMP MACRO is_number(x) AS (regexp_matches(x, '^-?[0-9]+(\.[0-9]+)?$'))",
+    f"CREATE OR REPLACE TEMP MACRO from_cache(x) AS (coalesce(x IN {FROM_CACHE}, false))",
     # A number of more than 64 bits fails in the outer cast and becomes NULL, like any other text.
     "CREATE OR REPLACE TEMP MACRO micros(x) AS "
     "(CASE WHEN is_number(x) THEN TRY_CAST(round(TRY_CAST(x AS DOUBLE) * 1e6) AS BIGINT) END)",
@@ -220,6 +224,7 @@ def _start(name: str) -> str:
     return f"CASE WHEN NOT lost_{name} THEN n_{name} END"
 
 
+OF_APP = "NOT from_cache(r.upstream_cache_status)"  # the app's headers are of this request
 # Canonical column -> SQL. Times in whole microseconds; the reader makes seconds of them.
 EXPRESSIONS: dict[str, str] = {
     "time": "make_timestamp(n_time)",
@@ -237,12 +242,13 @@ EXPRESSIONS: dict[str, str] = {
     "connect": _of_backend("connect"),
     "header": _of_backend("header"),
     "response": _of_backend("response"),
-    "app_queueing_delay": "n_queueing_delay",
-    "app_service_time": "CASE WHEN n_service_time >= 0 THEN n_service_time END",
-    "app_garbled": "coalesce(n_service_time < 0, NOT blank(r.service_time)) "
-    "OR (n_queueing_delay IS NULL AND NOT blank(r.queueing_delay))",
+    "app_queueing_delay": f"CASE WHEN {OF_APP} THEN n_queueing_delay END",
+    "app_service_time": f"CASE WHEN {OF_APP} AND n_service_time >= 0 THEN n_service_time END",
+    "app_garbled": f"{OF_APP} AND (coalesce(n_service_time < 0, NOT blank(r.service_time)) "
+    "OR (n_queueing_delay IS NULL AND NOT blank(r.queueing_delay)))",
     "route": "CASE WHEN blank(r.route) THEN template_of(r.uri) ELSE r.route END",
-    **{key: f"CASE WHEN NOT blank(r.{key}) THEN r.{key} END" for key in NAME_KEYS if key != "route"},
+    **{key: f"CASE WHEN NOT blank(r.{key}) THEN r.{key} END" for key in NAME_KEYS if key not in ("route", "worker")},
+    "worker": f"CASE WHEN {OF_APP} AND NOT blank(r.worker) THEN r.worker END",
     **{key: f"r.{key}" for key in TEXT_KEYS},
     **{key: f"whole(r.{key})" for key in WHOLE_KEYS},
     **{key: f"r.{key}" for key in LIST_KEYS},
@@ -258,22 +264,25 @@ ROUTE_AND_PATH = {
     PATH: "CASE WHEN blank(r.route) THEN template_of(r.uri) END",
 }
 # The identity of a record: its request id and the keys that distinguish two records of one id, as in a store
-# (collector/clickhouse/tables/requests.sql). Without an id, but with the number of its connection, it is the whole
-# line. A line with neither has no identity: two requests may be equal to the last byte.
+# (collector/clickhouse/incoming/rows.sql). A lean record has no id: its proxy, connection, number of the request on the
+# connection and time distinguish it. Without one of these, but with the number of its connection, the identity is the
+# whole line. A line without that has no identity: two requests may be equal to the last byte.
 RECORD = "record"
 IDENTITY = (
     "request_id", "time", "request_time", "status", "upstream_addr", "proxy", "service", "route", "connection",
     "connection_requests",
 )  # fmt: skip
+INSTEAD_OF_ID = ("proxy", "connection", "connection_requests")
+_IDENTIFIED = f"NOT blank(r.request_id) OR NOT ({' OR '.join(f'blank(r.{key})' for key in INSTEAD_OF_ID)})"
 EXPRESSIONS[RECORD] = (
-    f"CASE WHEN NOT blank(r.request_id) THEN hash({', '.join(f'r.{key}' for key in IDENTITY)}) "
+    f"CASE WHEN {_IDENTIFIED} THEN hash({', '.join(f'r.{key}' for key in IDENTITY)}) "
     "WHEN NOT blank(r.connection) THEN hash(rtrim(line, '\r\n')) END"
 )
 # The same as a text, which ``sojourn.readers.shape`` builds as well, for a common hash. A log contains the separator
 # only as an escape.
 SEPARATOR = "\x1f"
 IDENTITY_TEXT = (
-    "CASE WHEN NOT blank(r.request_id) THEN r.request_id || "
+    f"CASE WHEN {_IDENTIFIED} THEN coalesce(r.request_id, '') || "
     + " || ".join(
         f"chr(31) || CASE WHEN r.{key} IS NULL THEN '0' ELSE '1' || r.{key} END"
         for key in IDENTITY

@@ -23,7 +23,9 @@ from sojourn.readers.lines import Block
 from sojourn.readers.record import (
     DROPPED,
     EARLIEST_INSTANT,
+    FROM_CACHE,
     IDENTITY,
+    INSTEAD_OF_ID,
     LIST_KEYS,
     NAME_KEYS,
     RECORD,
@@ -44,6 +46,7 @@ KINDS = {
     **dict.fromkeys(("status", *WHOLE_KEYS), scan.WHOLE),
     "upstream_addr": scan.ATTEMPT_ADDRESSES,
 }
+CACHE_STATUS = "upstream_cache_status"
 LINES_TRIED = 10
 LATEST = 4 * 10**15  # us since 1970: later instants are left to the SQL, for doubles lose microseconds there
 MOST_ATTEMPTS = 32767
@@ -160,6 +163,14 @@ class Scanned:
             return none(self, pl.String)
         return self._gathered([self.shape.slot_of.get(key, -1) for key in keys], null)
 
+    def from_cache(self) -> Bools:
+        """Return which answers, or their headers, came from the cache of nginx."""
+        blank = self.blank(CACHE_STATUS)
+        if blank.all():
+            return ~blank
+        status = self.text([CACHE_STATUS], blank)
+        return np.asarray(status.is_in(FROM_CACHE).fill_null(value=False), np.bool_)
+
     def last_address(self) -> pl.Series:
         """Return the address of the last attempt; null without one."""
         return self._gathered([self.spans.shape[1] - 1], self.blank("upstream_addr"))
@@ -265,7 +276,7 @@ def is_sound(lines: Scanned, *, with_identity: bool) -> Bools:
     delay, no_delay = lines.number("queueing_delay")
     sound &= no_delay | (np.abs(delay) < scan.LONGEST)
     if with_identity:
-        sound &= ~lines.blank("request_id")
+        sound &= ~lines.blank("request_id") | np.logical_and.reduce([~lines.blank(key) for key in INSTEAD_OF_ID])
     return np.asarray(sound, np.bool_)
 
 
@@ -298,6 +309,18 @@ def _number_of(key: str) -> Callable[[Scanned, str], pl.Series]:
         return series(*lines.number(key))
 
     return column
+
+
+def _of_app(key: str) -> Callable[[Scanned, str], pl.Series]:
+    def column(lines: Scanned, _: str) -> pl.Series:
+        value, blank = lines.number(key)
+        return series(value, blank | lines.from_cache())
+
+    return column
+
+
+def _worker(lines: Scanned, name: str) -> pl.Series:
+    return lines.text([name], lines.blank(name) | lines.from_cache())
 
 
 def none(lines: Scanned, dtype: type[pl.DataType]) -> pl.Series:
@@ -334,6 +357,8 @@ def _verbatim(lines: Scanned, name: str) -> pl.Series:
 
 def _identity(lines: Scanned, _: str) -> pl.Series:
     slots = np.array([lines.shape.slot_of.get(key, -1) for key in IDENTITY], np.int32)
+    if slots[0] < 0:  # in a text, a first value that is missing is empty
+        return hashes_of(lines.text(IDENTITY))
     hashes, escaped = scan.identities(lines.data, lines.spans, lines.numbers, lines.rows, slots)
     if escaped.any():
         hashes[escaped] = hashes_of(replace(lines, rows=lines.rows[escaped]).text(IDENTITY)).to_numpy()
@@ -362,8 +387,8 @@ COLUMN_OF: dict[str, Callable[[Scanned, str], pl.Series]] = {
     **dict.fromkeys(("redirects", "redirected"), lambda lines, _: no_time(lines)),
     "request_time": _number_of("request_time"),
     **{name: _number_of(f"upstream_{name}_time") for name in TIMES},
-    "app_queueing_delay": _number_of("queueing_delay"),
-    "app_service_time": _number_of("service_time"),
+    "app_queueing_delay": _of_app("queueing_delay"),
+    "app_service_time": _of_app("service_time"),
     "app_garbled": lambda lines, _: same(lines, False),
     "proxy_queue": lambda lines, _: none(lines, pl.Int64),
     "vantage": lambda lines, _: none(lines, pl.String),
@@ -372,6 +397,7 @@ COLUMN_OF: dict[str, Callable[[Scanned, str], pl.Series]] = {
     "route": _route,
     RECORD: _identity,
     **dict.fromkeys((key for key in NAME_KEYS if key != "route"), filled_text),
+    "worker": _worker,
     **dict.fromkeys(TEXT_KEYS, _verbatim),
     **{key: _number_of(key) for key in WHOLE_KEYS},
     **dict.fromkeys(LIST_KEYS, _verbatim),

@@ -139,6 +139,8 @@ WITH
 
     -- A path with the parts that look like identifiers removed: of few values, never the raw URI.
     splitByChar('#', splitByChar('?', r.uri)[1])[1] AS path,
+    -- A cached answer has the app's headers of an earlier request.
+    r.upstream_cache_status IN ('HIT', 'STALE', 'UPDATING', 'REVALIDATED') AS from_cache,
     ${network_of}
 SELECT
     fromUnixTimestamp64Micro(assumeNotNull(us_time), 'UTC') AS time,
@@ -149,7 +151,7 @@ SELECT
     if(r.service = '-', '', r.service) AS service,
     if(blank(r.route), replaceRegexpAll(path, '${route_part}', '/:id'), r.route) AS route,
     if(r.proxy = '-', '', r.proxy) AS proxy,
-    if(r.worker = '-', '', r.worker) AS worker,
+    if(r.worker = '-' OR from_cache, '', r.worker) AS worker,
     if(r.stamp = '-', '', r.stamp) AS stamp,
     if(r.upstream_cache_status = '-', '', r.upstream_cache_status) AS upstream_cache_status,
     if(r.limit_req_status = '-', '', r.limit_req_status) AS limit_req_status,
@@ -173,9 +175,9 @@ SELECT
     times(r.upstream_response_time, us_response, lost_response) AS attempt_response,
     if(n < 2, [], arrayFilter(i -> separators[i] = ' : ', arrayEnumerate(separators))) AS redirects_after,
     -- What the app answered: a delay is signed (its clock less ours), a service time is not.
-    seconds(us_queueing_delay) AS app_queueing_delay,
-    if(us_service_time >= 0, seconds(us_service_time), NULL) AS app_service_time,
-    (us_queueing_delay IS NULL AND NOT blank(r.queueing_delay)) OR ifNull(us_service_time < 0, NOT blank(r.service_time)) AS app_garbled,
+    if(from_cache, NULL, seconds(us_queueing_delay)) AS app_queueing_delay,
+    if(us_service_time >= 0 AND NOT from_cache, seconds(us_service_time), NULL) AS app_service_time,
+    NOT from_cache AND ((us_queueing_delay IS NULL AND NOT blank(r.queueing_delay)) OR ifNull(us_service_time < 0, NOT blank(r.service_time))) AS app_garbled,
     dropped,
     source
 FROM parsed${local}

@@ -6,10 +6,12 @@ WITH
     toUnixTimestamp64Micro(time) - reinterpretAsInt64(request_time) AS started,
     length(request_id) = 32 AND lower(hex(unhex(request_id))) = request_id AS is_hexadecimal,
     if(empty(attempt_header), NULL, attempt_header[-1]) AS header_time,
-    -- Another id, or none: then two records that are alike to the last byte are one.
+    -- Another id, or none: then the proxy, connection and number of the request distinguish two records of one instant.
+    -- Without these, two records that are alike to the last byte are one.
+    request_id != '' OR (proxy != '' AND connection IS NOT NULL AND connection_requests IS NOT NULL) AS is_identified,
     sipHash64(
         request_id, length(attempt_addr), proxy, isNull(connection), ifNull(connection, 0), isNull(connection_requests),
-        ifNull(connection_requests, 0), request_time, status, if(request_id != '', '', toString(tuple(
+        ifNull(connection_requests, 0), request_time, status, if(is_identified, '', toString(tuple(
             method, host, uri, protocol, remote_addr, worker, stamp, trace_id, span_id, bytes_sent, request_length,
             request_start, proxy_start, upstream_cache_status, limit_req_status, attempt_addr, attempt_status, attempt_connect, attempt_header,
             attempt_response, redirects_after, app_queueing_delay, app_service_time)))) AS hash_of_all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from sojourn.doctor.nginx_headers import include_line
+from sojourn.doctor.nginx_records import FULL
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.runtime.servers.location import pass_lines
@@ -189,7 +189,7 @@ def server_text(topology: Topology, upstreams: Upstreams) -> str:
     kind = kind_of(topology)
     protocol = kind.protocol
     handed = pass_lines(protocol, upstream_name(topology), keepalive=topology.keepalive is not None)
-    lines = "\n            ".join([include_line(protocol), *handed, *kind.lines])
+    lines = "\n            ".join([FULL.include_line(protocol), *handed, *kind.lines])
     mirror = "mirror /lab-dark;" if topology.mirror is not None and upstreams.mirror is not None else ""
     return f"""
         location / {{

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 from sojourn.doctor.findings import INFO
-from sojourn.doctor.nginx_headers import include_line
+from sojourn.doctor.nginx_records import FULL
 from sojourn_lab.load.plan import ClientRecord, Plan
 from sojourn_lab.runtime.backends import started_backend
 from sojourn_lab.runtime.interrupts import Interrupts
@@ -101,7 +101,7 @@ class Stack(Lifecycle):
 
     def _server_text(self) -> str:
         protocol = kind_of(self._topology).protocol
-        own = [include_line(protocol)] if self._setup.stamps else []
+        own = [FULL.include_line(protocol)] if self._setup.stamps else []
         lines = "\n            ".join([*own, *pass_lines(protocol, "app")])
         return f"        location / {{\n            {lines}\n        }}"
 

@@ -14,7 +14,8 @@ from sojourn.doctor.command import sections
 from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import Finding
 from sojourn.doctor.nginx import BUILTIN_INCLUDES
-from sojourn.doctor.nginx_headers import FAMILIES, include_name
+from sojourn.doctor.nginx_headers import FAMILIES
+from sojourn.doctor.nginx_records import FULL
 from sojourn.nginx import syntax as nginx_syntax
 from sojourn.nginx.syntax import parsed, reading
 from sojourn_lab.resources import resource_file
@@ -164,7 +165,7 @@ def test_configuration_of_another_machine(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_builtin_includes_equal_files(family: str) -> None:
-    name = include_name(family)
+    name = FULL.include_name(family)
     directives = [(each.name, each.args) for each in parsed(resource_file("nginx", name).read_text()).block]
     assert [(each.name, each.args) for each in parsed(BUILTIN_INCLUDES[name]).block] == directives
 
@@ -200,11 +201,11 @@ def test_file_of_conf_d_alone(tmp_path: Path) -> None:
 @needs_nginx
 def test_apps_behind_other_protocols(tmp_path: Path, family: str, line: str, case: str) -> None:
     conf = laid(tmp_path / "a")
-    include = f"include sojourn/{include_name(family)};"
+    include = f"include sojourn/{FULL.include_name(family)};"
     scheme = "grpc://" if family == "grpc" else ""
     wrong = "include sojourn/sojourn_proxy.conf;" if case == "include of proxy_pass" else ""
     if case == "folder of an earlier version":
-        (conf.folder / "sojourn" / include_name(family)).unlink()
+        (conf.folder / "sojourn" / FULL.include_name(family)).unlink()
     inside = f"{wrong}\n            {family}_pass {scheme}127.0.0.1:9;"
     more = f"location /other/ {{\n            {inside}\n        }}\n    }}\n}}\n"
     conf.path.write_text(conf.path.read_text().rstrip().removesuffix("}").rstrip().removesuffix("}") + more)

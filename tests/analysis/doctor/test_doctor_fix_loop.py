@@ -16,7 +16,8 @@ from doctor_faults import FAULTS, SOMAXCONN, Fault
 from doctor_support import DEADLINE_S, Laid, app, got, laid, running
 from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import Edit, Finding
-from sojourn.doctor.nginx_headers import FAMILIES, include_name, is_of_sojourn, setter
+from sojourn.doctor.nginx_headers import FAMILIES, setter
+from sojourn.doctor.nginx_records import FULL, is_of_sojourn
 from sojourn_lab.runtime.nginx import Nginx
 from wide_tables import one_of
 
@@ -179,14 +180,14 @@ DOUBLED = {
     "an id in a file of the user's, first": ("include mine_id.conf;", "include {include};"),
 }
 
-MINE_INCLUDE = tuple(f"include sojourn/{include_name(family)};" for family in FAMILIES)
+MINE_INCLUDE = tuple(f"include sojourn/{FULL.include_name(family)};" for family in FAMILIES)
 
 
 @pytest.mark.parametrize(("family", "form"), one_of(3, FAMILIES, DOUBLED))
 def test_of_doubled_lines_sojourns_remains(tmp_path: Path, ways: dict[str, Way], family: str, form: str) -> None:
     """Each removal is of a line of the user's, and one by one they leave one line of each header."""
     values = {
-        "include": f"sojourn/{include_name(family)}",
+        "include": f"sojourn/{FULL.include_name(family)}",
         "start": stamp_line(family, '"t=${msec}"'),
         "again": stamp_line(family, "$msec"),
         "id": stamp_line(family, '"$request_id"', "X-Request-ID"),
@@ -215,7 +216,11 @@ def test_a_traceparent_of_the_user_still_reaches_the_app(
     tmp_path: Path, ways: dict[str, Way], family: str, value: str
 ) -> None:
     """Its removal would change which requests the app samples."""
-    lines = [*ways[family].lines, f"include sojourn/{include_name(family)};", stamp_line(family, value, "traceparent")]
+    lines = [
+        *ways[family].lines,
+        f"include sojourn/{FULL.include_name(family)};",
+        stamp_line(family, value, "traceparent"),
+    ]
     inside = "\n            ".join(lines)
     conf = nginx_before(tmp_path / "nginx", family, f"location / {{\n            {inside}\n        }}")
     assert mended(conf) == ["stamp-twice"]

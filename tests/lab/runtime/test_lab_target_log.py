@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 import pytest
 from lab_support import check_metric_paths, eventually
-from sojourn.doctor.nginx_headers import include_line
+from sojourn.doctor.nginx_records import FULL
 from sojourn_lab.cli import app
 from sojourn_lab.errors import LabError
 from sojourn_lab.runtime.backends import started_backend
@@ -70,7 +70,7 @@ BUSY_S = 0.2  # what a busy machine may add to it, in the mean
 def site(folder: Path, *, trusted: bool = True, tls: bool = False) -> Iterator[Nginx]:
     """Serve the lab's app behind an nginx of the user's, which trusts the ids of the lab or does not."""
     backend = started_backend("app", Topology(workers=2), folder)
-    handed = f"        location / {{ {include_line('proxy')} proxy_pass http://{backend.address}; }}"
+    handed = f"        location / {{ {FULL.include_line('proxy')} proxy_pass http://{backend.address}; }}"
     http = ""
     if tls:
         certificate(folder)

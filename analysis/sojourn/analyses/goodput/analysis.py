@@ -61,8 +61,8 @@ class GoodputResult(Result):
         width: length of its windows.
         good: requests with an answer.
         attempts: nginx's attempts per request that went to an app.
-        repeats: clients' own retries; None if addresses, methods or URIs were not read.
-        amplification: attempts per first request.
+        repeats: clients' own retries; None if addresses, methods or URIs were not read, or are not in the log.
+        amplification: attempts per first request; None where ``repeats`` is.
         storms: retry storms, in the order of time.
         seconds: length of the log.
         app_log: counts of lines of the app's own log, read and refused; None without one.
@@ -88,7 +88,7 @@ class GoodputResult(Result):
     good: int
     attempts: float
     repeats: int | None
-    amplification: float
+    amplification: float | None
     storms: tuple[Storm, ...]
     seconds: float
     app_log: Records | None = None
@@ -177,7 +177,7 @@ def goodput(
         good=int(table["good"].sum()),
         attempts=attempts / len(proxied) if len(proxied) else 0.0,
         repeats=repeats,
-        amplification=attempts / firsts if firsts else 0.0,
+        amplification=None if repeats is None else attempts / firsts if firsts else 0.0,
         storms=storms_of(proxied, base),
         seconds=last - first,
         mark=inferred_note(rows),

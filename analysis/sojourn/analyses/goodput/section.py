@@ -188,7 +188,7 @@ def _notes(result: GoodputResult) -> list[str]:
             f"{counted(result.not_reached, 'request was', 'requests were')} abandoned before nginx had a connection to "
             "the app."
         )
-    if result.repeats:
+    if result.repeats and result.amplification is not None:
         notes.append(
             f"{counted(result.repeats, 'request is', 'requests are')} clients' own retries: {result.amplification:.2f} "
             "attempts per first request."
@@ -196,7 +196,9 @@ def _notes(result: GoodputResult) -> list[str]:
     elif result.attempts > 1.005:
         notes.append(f"nginx made {result.attempts:.2f} attempts per request.")
     if result.repeats is None:
-        notes.append("Clients' own retries are unknown: addresses, methods or URIs were not read.")
+        notes.append(
+            "Clients' own retries are unknown: addresses, methods or URIs are not in the log, or were not read."
+        )
     app_log = result.app_log
     if app_log is not None and app_log.rejected:
         notes.append(

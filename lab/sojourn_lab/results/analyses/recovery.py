@@ -97,7 +97,7 @@ def figures(data: CaseData) -> dict[str, Any]:
     }
     result["amplification"] = {
         "sent": len(data.records) / len(requests) if requests else None,
-        "logged": goodput(rows.lazy()).amplification,
+        "logged": goodput(rows.lazy()).attempts,
     }
     last = data.since + data.case.load.at[-1]
     if over <= last < data.until:
