@@ -7,9 +7,10 @@ import os
 import re
 from collections.abc import Iterator
 
-from sojourn.doctor.findings import ADD, ERROR, REMOVE, REPLACE, WARNING, Edit, Finding
+from sojourn.doctor.findings import ADD, ERROR, INFO, REMOVE, REPLACE, RUN, WARNING, Edit, Finding
 from sojourn.doctor.nginx_headers import ANSWER_HEADERS
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, replacing, without, written
+from sojourn.doctor.nginx_records import LEAN
 from sojourn.model.formatting import printable
 from sojourn.nginx.syntax import Directive
 
@@ -31,6 +32,8 @@ def trust_findings(conf: Conf) -> Iterator[Finding]:
             yield from (_too_wide_finding(each) for each in trusted if _too_wide(each.name))
             if not trusted:
                 yield from _no_trusted_peer(conf, geo)
+    if conf.record is LEAN:
+        yield from _unused_peer(conf)
     for level in (conf.http, *conf.levels):
         for each in level.own(*_UNDERSCORES):
             lets_through, safe = _UNDERSCORES[each.name]
@@ -72,9 +75,27 @@ def _too_wide_finding(entry: Directive) -> Finding:
     )
 
 
+def _peers(conf: Conf) -> list[Directive]:
+    """Return the lines that list the proxies in front of this nginx."""
+    return [each for level in (conf.http, *conf.levels) for each in level.own("set_real_ip_from") if each.args]
+
+
+def _unused_peer(conf: Conf) -> Iterator[Finding]:
+    for peer in _peers(conf)[:1]:
+        yield Finding(
+            "inbound-untrusted",
+            INFO,
+            printable(peer.args[0]),
+            f"A balancer is in front of this nginx ({written(peer)}), and the lean record does not use its stamps.",
+            "Waiting in front of this nginx is not measured. The full record uses stamps of the peers in trusted.conf.",
+            "sojourn uninstall nginx --yes\nsojourn install nginx --record full --yes",
+            place_of(peer),
+            RUN,
+        )
+
+
 def _no_trusted_peer(conf: Conf, geo: Directive) -> Iterator[Finding]:
-    levels = (conf.http, *conf.levels)
-    peers = [each for level in levels for each in level.own("set_real_ip_from") if each.args]
+    peers = _peers(conf)
     addresses = list(dict.fromkeys(filter(None, (_as_geo(each.args[0]) for each in peers))))
     if not addresses:
         return

@@ -132,11 +132,9 @@ def _is_terminal() -> bool:
 
 
 def _answer_of_record() -> RecordName:
-    from click import Choice  # noqa: PLC0415
-
     typer.echo("The full record has all fields. The lean one has what the analyses need: no URIs, addresses and ids.")
-    answer: str = typer.prompt("Which record?", default=RecordName.FULL.value, type=Choice(list(RecordName)))
-    return RecordName(answer)
+    lean = typer.confirm("Log the lean record, which costs nginx less?", default=False)
+    return RecordName.LEAN if lean else RecordName.FULL
 
 
 def _choices(keep: list[str], replace: list[str]) -> dict[str, str]:

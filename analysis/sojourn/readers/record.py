@@ -64,7 +64,7 @@ DROPPED_REASONS = {
 }
 DROPPED = "dropped"
 
-# Of ``upstream_cache_status``: the answer, or its headers, came from the cache. Its app headers are of an earlier request.
+# Of ``upstream_cache_status``: the app headers of the answer came from the cache, so they are of an earlier request.
 FROM_CACHE = ("HIT", "STALE", "UPDATING", "REVALIDATED")
 
 EARLIEST_INSTANT, LATEST_INSTANT = 1_000_000_000_000_000, 9_999_999_999_999_999  # us since 1970

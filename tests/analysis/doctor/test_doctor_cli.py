@@ -15,7 +15,7 @@ from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import Finding
 from sojourn.doctor.nginx import BUILTIN_INCLUDES
 from sojourn.doctor.nginx_headers import FAMILIES
-from sojourn.doctor.nginx_records import FULL
+from sojourn.doctor.nginx_records import FULL, LEAN, RECORDS
 from sojourn.nginx import syntax as nginx_syntax
 from sojourn.nginx.syntax import parsed, reading
 from sojourn_lab.resources import resource_file
@@ -164,15 +164,17 @@ def test_configuration_of_another_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_builtin_includes_equal_files(family: str) -> None:
-    name = FULL.include_name(family)
+@pytest.mark.parametrize("record", RECORDS)
+def test_builtin_includes_equal_files(record: str, family: str) -> None:
+    name = RECORDS[record].include_name(family)
     directives = [(each.name, each.args) for each in parsed(resource_file("nginx", name).read_text()).block]
     assert [(each.name, each.args) for each in parsed(BUILTIN_INCLUDES[name]).block] == directives
 
 
-def test_builtin_http_include_has_the_keys_of_the_file() -> None:
-    main = resource_file("nginx", "sojourn_variables.conf").read_text()
-    for key in re.findall(r'"(\w+)":', BUILTIN_INCLUDES["sojourn.conf"]):
+@pytest.mark.parametrize(("name", "file"), [(FULL.http, "sojourn_variables.conf"), (LEAN.http, LEAN.http)])
+def test_builtin_http_include_has_the_keys_of_the_file(name: str, file: str) -> None:
+    main = resource_file("nginx", file).read_text()
+    for key in re.findall(r'"(\w+)":', BUILTIN_INCLUDES[name]):
         assert f'"{key}":' in main
 
 

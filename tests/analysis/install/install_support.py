@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from apps_behind import way_to
-from doctor_support import app
+from doctor_support import app, got
 from sojourn.cli import app as commands
 from sojourn_lab.runtime.nginx import build_text, nginx_program
 from sojourn_lab.runtime.ports import free_ports, wait_for_port
@@ -173,3 +175,29 @@ def nginx_of(tree: Tree) -> Iterator[None]:
     with Process(command, name="nginx", folder=tree.folder / "logs") as process:
         wait_for_port("127.0.0.1", tree.port, DEADLINE_S, process)
         yield
+
+
+PLAIN = "location / {\n            proxy_pass http://127.0.0.1:@APP@;\n        }"
+Received = list[dict[str, list[str]]]
+
+
+def tree(folder: Path, server: str = PLAIN, http: str = "", **files: str) -> Tree:
+    others = {f"{name}.conf": content for name, content in files.items()}
+    return tree_at(folder, {"nginx.conf": conf_text(server, http), **others})
+
+
+@contextmanager
+def running(one: Tree) -> Iterator[Received]:
+    with apps_of(one) as received, nginx_of(one):
+        yield received
+
+
+def row_of_request(one: Tree, path: str = "/", headers: dict[str, str] | None = None) -> dict[str, str]:
+    """Send a request, and return its line in the log: nginx writes it after the answer."""
+    before = one.log.read_bytes().count(b"\n")
+    got(one.port, path, headers)
+    deadline = time.monotonic() + DEADLINE_S
+    while one.log.read_bytes().count(b"\n") == before:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return json.loads(one.log.read_text().splitlines()[-1])

@@ -2,47 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from doctor_support import got
-from install_support import DEADLINE_S, Tree, apps_of, conf_text, nginx_of, tree_at
+from install_support import (
+    PLAIN,
+    Tree,
+    apps_of,
+    conf_text,
+    row_of_request,
+    running,
+    tree,
+)
 from sojourn.doctor.nginx_headers import ANSWER_HEADERS
 from sojourn.install import proposal as use_case
 from sojourn.install import rotation
 from sojourn.install.nginx_program import nginx_program
-
-PLAIN = "location / {\n            proxy_pass http://127.0.0.1:@APP@;\n        }"
-Received = list[dict[str, list[str]]]
-
-
-def tree(folder: Path, server: str = PLAIN, http: str = "", **files: str) -> Tree:
-    others = {f"{name}.conf": content for name, content in files.items()}
-    return tree_at(folder, {"nginx.conf": conf_text(server, http), **others})
-
-
-@contextmanager
-def running(one: Tree) -> Iterator[Received]:
-    with apps_of(one) as received, nginx_of(one):
-        yield received
-
-
-def row_of_request(one: Tree, path: str = "/", headers: dict[str, str] | None = None) -> dict[str, str]:
-    """Send a request, and return its line in the log: nginx writes it after the answer."""
-    before = one.log.read_bytes().count(b"\n")
-    got(one.port, path, headers)
-    deadline = time.monotonic() + DEADLINE_S
-    while one.log.read_bytes().count(b"\n") == before:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    return json.loads(one.log.read_text().splitlines()[-1])
 
 
 def test_nginx_refuses_the_change(tmp_path: Path) -> None:
@@ -149,7 +129,7 @@ def test_asks_which_line_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     one = tree(tmp_path, "location / { proxy_set_header X-Request-ID fixed; proxy_pass http://127.0.0.1:@APP@; }")
     monkeypatch.setattr("sojourn.install.command._is_terminal", lambda: True)
     with running(one) as received:
-        code, output = one.install("--yes", answers="n\n")
+        code, output = one.install("--yes", answers="\nn\n")
         assert code == 0, output
         got(one.port)
         assert len(received[-1]["x-request-id"][0]) == 32
