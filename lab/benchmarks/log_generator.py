@@ -10,6 +10,7 @@ referers and user agents in the combined log, as browsers send them: an analyser
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import IO, cast
 
 import duckdb
+from sojourn_lab.resources import resource_file
 
 from benchmarks.odd_lines import ESCAPED, NOT_ASCII, ODD, OTHER_BACKEND, REFUSED_AFTER, THOUSAND
 
@@ -56,6 +58,7 @@ class LogShape:
         routes, backends, workers: how many of them there are.
         first: number of the first line, for a log in several files.
         clean: whether lines differ in their values only, and routes are equally popular.
+        lean: whether the lines are those of the lean record.
     """
 
     lines: int
@@ -64,6 +67,7 @@ class LogShape:
     workers: int = 800
     first: int = 0
     clean: bool = False
+    lean: bool = False
 
 
 def write_log(shape: LogShape, path: Path) -> None:
@@ -105,11 +109,18 @@ def write_log(shape: LogShape, path: Path) -> None:
         "stamp": "'own'",
         "proxy_start": "begun::DECIMAL(16, 3)",
     }
+    if shape.lean:
+        fields = {key: fields[key] for key in _lean_keys()} | {"request_id": "''", "uri": "''"}
     parts = " || ".join(
         f"""'{"{" if not number else '",'}"{key}":"' || ({sql})""" for number, (key, sql) in enumerate(fields.items())
     )
     line = f"{parts} || '\"}}'"
     _write(shape, f"CASE kind WHEN 'damaged' THEN left({line}, 400) ELSE {line} END", path)
+
+
+def _lean_keys() -> list[str]:
+    text = resource_file("nginx", "sojourn_lean.conf").read_text().partition("log_format sojourn")[2]
+    return re.findall(r'"(\w+)":"\$', text)
 
 
 def write_combined(shape: LogShape, path: Path) -> None:

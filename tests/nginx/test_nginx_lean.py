@@ -185,4 +185,4 @@ def test_split_of_a_lean_log(serve: Shop, upstream: Start) -> None:
     log = nginx.access_log.read_bytes()
     twice = nginx.access_log.with_name("twice.jsonl")
     twice.write_bytes(log + log)
-    assert sojourn.split(twice).records.accepted == 8
+    assert sojourn.split(twice).requests == 8
