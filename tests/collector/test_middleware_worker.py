@@ -29,7 +29,7 @@ def test_single_threaded_is_the_process() -> None:
 
 
 def test_a_thread_keeps_its_number() -> None:
-    assert worker_name(True, os.getpid()) == worker_name(True)
+    assert worker_name(True, os.getpid()) == worker_name(True, os.getpid())
 
 
 def test_threads_at_the_same_time_have_different_numbers_and_later_ones_reuse_them() -> None:
