@@ -56,13 +56,14 @@ class Telemetry:
         if tracer_provider is None and meter_provider is None:
             providers.preload()
 
+    def _process(self, pid: int) -> _Process:
+        # setdefault, because the first requests of a process can be in several threads; it needs no lock.
+        return self._processes.get(pid) or self._processes.setdefault(pid, _Process())
+
     def start(self, exchange: MeasuredRequest, pid: int) -> TelemetrySpan | None:
         """Return the span of one request, in the process `pid`, which is this one; None if nothing is recorded."""
         try:
-            process = self._processes.get(pid)
-            if process is None:
-                # setdefault, because the first requests of a process can be in several threads; it needs no lock.
-                process = self._processes.setdefault(pid, _Process())
+            process = self._process(pid)
             if process.without_wishes and not providers.loaded():
                 return None
             instruments = process.instruments or self._set_up(process)
@@ -93,7 +94,7 @@ class Telemetry:
 
     def warn(self, what: str) -> None:
         """Log the current exception; the same error of several requests is logged once per process."""
-        warned = self._processes.setdefault(os.getpid(), _Process()).warned
+        warned = self._process(os.getpid()).warned
         if what not in warned:
             warned.add(what)
             _logger.warning("%s; the same again will not be logged", what, exc_info=True)
