@@ -16,7 +16,7 @@ def numbers_of(threads: int) -> list[int]:
 
     def name() -> str:
         gate.wait(60)  # so that every task has a thread of its own
-        return worker_name(True)
+        return worker_name(True, os.getpid())
 
     with ThreadPoolExecutor(threads) as pool:
         names = [future.result() for future in [pool.submit(name) for _ in range(threads)]]
@@ -25,11 +25,11 @@ def numbers_of(threads: int) -> list[int]:
 
 
 def test_single_threaded_is_the_process() -> None:
-    assert worker_name(False) == str(os.getpid())
+    assert worker_name(False, os.getpid()) == str(os.getpid())
 
 
 def test_a_thread_keeps_its_number() -> None:
-    assert worker_name(True) == worker_name(True)
+    assert worker_name(True, os.getpid()) == worker_name(True, os.getpid())
 
 
 def test_threads_at_the_same_time_have_different_numbers_and_later_ones_reuse_them() -> None:
@@ -45,7 +45,7 @@ def name_in_a_forked_child() -> tuple[int, str]:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(writer, worker_name(True).encode())
+        os.write(writer, worker_name(True, os.getpid()).encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as answer:
@@ -55,12 +55,12 @@ def name_in_a_forked_child() -> tuple[int, str]:
 
 
 def test_a_forked_child_restarts_the_count() -> None:
-    worker_name(True)  # this thread holds a number, so the one that forks has another than 1
+    worker_name(True, os.getpid())  # this thread holds a number, so the one that forks has another than 1
     result: list[tuple[int, str]] = []
     forks: list[str] = []
 
     def fork() -> None:
-        forks.append(worker_name(True))
+        forks.append(worker_name(True, os.getpid()))
         result.append(name_in_a_forked_child())
 
     thread = threading.Thread(target=fork)

@@ -23,4 +23,4 @@ if uwsgi.worker_id() == 0:
     # As of three threads that live in the master.
     left = [numbers._take() for _ in range(3)]
     numbers._lock.acquire()
-    application.measurement.telemetry._process().lock.acquire()
+    application.measurement.telemetry._process(os.getpid()).lock.acquire()

@@ -312,7 +312,7 @@ class WithoutPrometheusTest < Minitest::Test
       File.write(File.join(folder, "prometheus", "client", "counter.rb"), counter)
       output, errors, = run_ruby("$LOAD_PATH.unshift(#{folder.dump})\n" + format(USE, true))
       assert_equal "200", output.lines(chomp: true).first
-      assert_match(/\Asojourn: no metrics are exported: LoadError: the gem prometheus-client 2\.1 or later[^\n]*\n\z/, errors)
+      assert_match(/\Asojourn: no metrics are exported: LoadError: the gem prometheus-client 3\.0 or later[^\n]*\n\z/, errors)
     end
   end
 

@@ -17,23 +17,19 @@ SERVER_TIMING = "Server-Timing"
 # header.
 _ROUTE_SAFE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%") + "%"
 
-_MEASURED = frozenset(name.lower() for name in (QUEUEING_DELAY, SERVICE_TIME, WORKER))
-_WITH_ROUTE = _MEASURED | {ROUTE.lower()}
-
-
-def seconds(value: float) -> str:
-    """Return seconds with six decimals and a point, in every locale."""
-    return f"{value:.6f}"
+#: Lower-case names of the app's own headers that `answer_headers` supersedes. An ``X-Route`` of the app remains if the
+#: route is unknown.
+REPLACED = frozenset(name.lower() for name in (QUEUEING_DELAY, SERVICE_TIME, WORKER, ROUTE))
 
 
 def answer_headers(timing: Timing, worker: str, route: str | None) -> list[tuple[str, str]]:
-    """Return the headers to add; an unknown delay is left out, not sent as zero."""
+    """Return the headers to add, in seconds with six decimals; an unknown delay is left out, not sent as zero."""
     headers = []
     delay, service = timing.queueing_delay, timing.service_time
     if delay is not None:
-        headers.append((QUEUEING_DELAY, seconds(delay)))
+        headers.append((QUEUEING_DELAY, f"{delay:.6f}"))
     if service is not None:
-        headers.append((SERVICE_TIME, seconds(service)))
+        headers.append((SERVICE_TIME, f"{service:.6f}"))
     headers.append((WORKER, worker))
     if route:
         headers.append((ROUTE, printable_route(route)))
@@ -59,11 +55,3 @@ def server_timing(timing: Timing) -> str | None:
     if service is not None:
         durations.append(f"app;dur={1000 * service:.3f}")
     return ", ".join(durations) or None
-
-
-def replaced_names(route: str | None) -> frozenset[str]:
-    """Return the lower-case names of the app's own headers that `answer_headers` supersedes.
-
-    An ``X-Route`` set by the app remains if the route is unknown.
-    """
-    return _WITH_ROUTE if route else _MEASURED

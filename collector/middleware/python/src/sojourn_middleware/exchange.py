@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from .answer import ROUTE, SERVER_TIMING, answer_headers, replaced_names, server_timing
+from .answer import REPLACED, ROUTE, SERVER_TIMING, answer_headers, server_timing
 from .pools import observe_threads
 from .prometheus import QUEUEING_DELAY, prometheus_metrics
 from .request import Request
@@ -18,11 +19,14 @@ from .worker import worker_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .pool_metrics import PoolGauges
     from .prometheus import PrometheusMetrics
     from .telemetry import TelemetrySpan
 
     # From the environ or the scope to the route's template, or None to let the middleware detect it.
     RouteCallable = Callable[[Any], str | None]
+
+_ROUTE = ROUTE.lower()
 
 _logger = logging.getLogger("sojourn_middleware")
 
@@ -96,20 +100,21 @@ class Measurement:
         """
         try:
             start = self.clock()
-            stamp = self.reader.read(request.stamp_values(), start.wall_ns // 1000)
+            stamp = self.reader.read(request.stamp_values(), start[0] // 1000)
             exchange = Exchange(self, request, native, Timing(stamp, start, self.clock))
         except Exception:
             self.warn("a request is served unmeasured")
             return None
-        exchange.enter()
-        if self.metrics is not None:
-            self.sample_pools(self.metrics)
+        if self.metrics is not None or exchange.span is not None:
+            exchange.enter()
+            if self.metrics is not None and self.metrics.pools is not None:
+                self.sample_pools(self.metrics.pools)
         return exchange
 
-    def sample_pools(self, metrics: PrometheusMetrics) -> None:
-        """Write the state of the pools, where a scrape cannot read it itself."""
+    def sample_pools(self, pools: PoolGauges) -> None:
+        """Write the state of the pools."""
         try:
-            metrics.sample_pools()
+            pools.sample()
         except Exception:
             self.warn("the state of the pools could not be written")
 
@@ -142,7 +147,8 @@ class Exchange:
         self.request = request
         self.native = native
         self.timing = timing
-        self.worker = worker_name(request.multithread)
+        pid = os.getpid()
+        self.worker = worker_name(request.multithread, pid)
         self.status: int | None = None
         self.route: str | None = None
         self.span: TelemetrySpan | None = None
@@ -151,7 +157,7 @@ class Exchange:
         #: Whether the request counts among those in progress.
         self.in_progress = False
         if measurement.telemetry is not None:
-            self.span = measurement.telemetry.start(self)
+            self.span = measurement.telemetry.start(self, pid)
 
     @property
     def clock_offset(self) -> float:
@@ -164,14 +170,6 @@ class Exchange:
         raw = self.timing.queueing_delay
         return None if raw is None else raw - self.measurement.clock_offset
 
-    @property
-    def answers(self) -> bool:
-        """Whether the response has the measurements: the request has a stamp, valid or not, or the option says so.
-
-        Without a stamp there is no proxy that removes them before the client.
-        """
-        return self.measurement.always_answer or self.timing.stamp.reason != "missing"
-
     def headers_left(self, status: int | None, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return the app's response headers with the headers added; the service time ends here."""
         self.timing.headers_left()
@@ -181,28 +179,38 @@ class Exchange:
         if self.route is None:
             self.look_for_route()
         try:
-            answers = self.answers
-            replaced = replaced_names(self.route) if answers else frozenset()
-            others = [(name, value) for name, value in headers if name.lower() not in replaced]
-            if self.route is None:
-                # An X-Route of the app remains, so that it is not added again.
-                self.route = next((value for name, value in others if name.lower() == ROUTE.lower()), None)
-                added = answer_headers(self.timing, self.worker, None) if answers else []
-            else:
-                added = answer_headers(self.timing, self.worker, self.route) if answers else []
-            # Beside a Server-Timing of the app, which is a list that may be sent in several headers.
-            if self.measurement.server_timing and (durations := server_timing(self.timing)):
-                added.append((SERVER_TIMING, durations))
-            return others + added
+            return self._with_measurements(headers)
         except Exception:
             self.measurement.warn("an answer leaves without its measurements")
             return headers
         finally:
-            self._observe()
+            if self.measurement.metrics is not None:
+                self._observe(self.measurement.metrics)
+
+    def _with_measurements(self, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        measurement, route = self.measurement, self.route
+        # Without a stamp there is no proxy that removes the measurements before the client.
+        answers = measurement.always_answer or self.timing.stamp.reason != "missing"
+        answer = []
+        for name, value in headers:
+            lowered = name.lower()
+            if lowered in REPLACED:
+                if lowered == _ROUTE and route is None:
+                    # An X-Route of the app remains, so that it is not added again.
+                    self.route = value if self.route is None else self.route
+                elif answers:
+                    continue
+            answer.append((name, value))
+        if answers:
+            answer += answer_headers(self.timing, self.worker, route)
+        # Beside a Server-Timing of the app, which is a list that may be sent in several headers.
+        if measurement.server_timing and (durations := server_timing(self.timing)):
+            answer.append((SERVER_TIMING, durations))
+        return answer
 
     def enter(self) -> None:
-        """Count the request among those in progress, if something counts them."""
-        self.in_progress = self.measurement.metrics is not None or self.span is not None
+        """Count the request among those in progress."""
+        self.in_progress = True
         self._add_in_progress(1)
 
     def leave(self) -> None:
@@ -210,12 +218,11 @@ class Exchange:
 
         Only the first call counts.
         """
-        self._add_in_progress(-1)
-        self.in_progress = False
+        if self.in_progress:
+            self._add_in_progress(-1)
+            self.in_progress = False
 
     def _add_in_progress(self, requests: int) -> None:
-        if not self.in_progress:
-            return
         try:
             if self.measurement.metrics is not None:
                 self.measurement.metrics.add_in_progress(requests)
@@ -230,27 +237,26 @@ class Exchange:
             return
         self._finished = True
         self.leave()
-        if self.measurement.metrics is not None and not self._observed:
+        metrics = self.measurement.metrics
+        if metrics is not None and not self._observed:
             self.look_for_route()
-            self._observe()
+            self._observe(metrics)
         if self.span is not None:
             self.span.end(error)
 
-    def _observe(self) -> None:
-        metrics = self.measurement.metrics
-        if metrics is None or self._observed:
+    def _observe(self, metrics: PrometheusMetrics) -> None:
+        if self._observed:
             return
         self._observed = True
         try:
             metrics.observe(self)
         except Exception:
             self.measurement.warn("a request could not be counted in the metrics")
-        self.measurement.sample_pools(metrics)
+        if metrics.pools is not None:
+            self.measurement.sample_pools(metrics.pools)
 
     def observe_threads(self) -> None:
-        """Export the threads of AnyIO, if something is recorded. Called inside of the event loop."""
-        if self.measurement.metrics is None and self.span is None:
-            return
+        """Export the threads of AnyIO. Called inside of the event loop, if something is recorded."""
         try:
             observe_threads()
         except Exception:

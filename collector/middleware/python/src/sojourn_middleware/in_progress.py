@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 NAME = "sojourn_requests_in_progress"
@@ -42,6 +43,7 @@ class InProgress:
         from prometheus_client import Gauge  # noqa: PLC0415  (only when it is used)
 
         self._gauge = Gauge(NAME, HELP, ("service",), registry=registry, multiprocess_mode="livesum")
+        self._writes_files = writes_files()
         # By process id: a fork serves none of the parent's requests, and the parent's lock may be held forever.
         self._processes: dict[int, _Counts] = {}
 
@@ -50,16 +52,28 @@ class InProgress:
         pid = os.getpid()
         counts = self._processes.get(pid) or self._processes.setdefault(pid, _Counts())
         with counts.lock:
-            now = time.monotonic()
-            if now >= counts.next_look:
-                counts.next_look = now + _LOOKS_EVERY_S
-                remove_files_of_dead_processes()
             # A forked child can end a request that its parent has started.
-            counts.values[service] = value = max(0, counts.values.get(service, 0) + requests)
-            series = counts.series.get(service)
-            if series is None:
-                series = counts.series[service] = self._gauge.labels(service)
-            series.set(value)
+            counts.values[service] = max(0, counts.values.get(service, 0) + requests)
+            if self._writes_files:
+                self._write(counts, service)
+            elif service not in counts.series:
+                # A scrape reads the count: a call of the library for each change would take longer than the count.
+                counts.series[service] = series = self._gauge.labels(service)
+                series.set_function(partial(self._count, service))
+
+    def _count(self, service: str) -> int:
+        counts = self._processes.get(os.getpid())
+        return 0 if counts is None else counts.values.get(service, 0)
+
+    def _write(self, counts: _Counts, service: str) -> None:
+        now = time.monotonic()
+        if now >= counts.next_look:
+            counts.next_look = now + _LOOKS_EVERY_S
+            remove_files_of_dead_processes()
+        series = counts.series.get(service)
+        if series is None:
+            series = counts.series[service] = self._gauge.labels(service)
+        series.set(counts.values[service])
 
 
 class _Counts:
@@ -70,6 +84,11 @@ class _Counts:
         self.values: dict[str, int] = {}
         self.series: dict[str, Any] = {}
         self.next_look = 0.0
+
+
+def writes_files() -> bool:
+    """Return whether `prometheus_client` is in its multiprocess mode, in which a scrape reads files."""
+    return "PROMETHEUS_MULTIPROC_DIR" in os.environ or "prometheus_multiproc_dir" in os.environ
 
 
 def remove_files_of_dead_processes() -> None:

@@ -6,6 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .in_progress import writes_files
 from .pools import pool_states
 
 if TYPE_CHECKING:
@@ -72,9 +73,6 @@ class PoolCollector:
                     families[field].add_metric((self._service, pool), value)
         return [family for family in families if family.samples]
 
-    def sample(self) -> None:
-        """Do nothing: the pools are read at a scrape."""
-
 
 class PoolGauges:
     """Gauges in the files of `prometheus_client`'s multiprocess mode, which calls no collector at a scrape.
@@ -114,11 +112,15 @@ class _Written:
         self.values: dict[tuple[int, str], int] = {}
 
 
-def prometheus_pools(registry: Any, service: str) -> PoolCollector | PoolGauges:
-    """Register the metrics of the pools; raises ValueError if the registry has another metric of one of the names."""
-    if "PROMETHEUS_MULTIPROC_DIR" in os.environ or "prometheus_multiproc_dir" in os.environ:
+def prometheus_pools(registry: Any, service: str) -> PoolGauges | None:
+    """Register the metrics of the pools; return the gauges to be written, None if a scrape reads the pools itself.
+
+    Raises ValueError if the registry has another metric of one of the names.
+    """
+    if writes_files():
         return PoolGauges(registry, service)
-    return PoolCollector(registry, service)
+    PoolCollector(registry, service)
+    return None
 
 
 def create_pool_instruments(meter: Any) -> None:

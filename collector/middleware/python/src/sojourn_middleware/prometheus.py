@@ -20,7 +20,7 @@ from .pool_metrics import POOL_METRICS, prometheus_pools
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-    from .pool_metrics import PoolCollector, PoolGauges
+    from .pool_metrics import PoolGauges
     from .semantics import MeasuredRequest
 
 QUEUEING_DELAY = "sojourn_queueing_delay_seconds"
@@ -65,7 +65,7 @@ class Registered:
         self.negative_seconds = Counter(NEGATIVE_SECONDS, HELP[NEGATIVE_SECONDS], ("service",), registry=registry)
         self.in_progress = InProgress(registry)
         # The pools are those of the process: once in a registry, with the service of its first middleware.
-        self.pools: PoolCollector | PoolGauges | None = None
+        self.pools: PoolGauges | None = None
         try:
             self.pools = prometheus_pools(registry, service)
         except Exception as error:
@@ -114,7 +114,8 @@ class PrometheusMetrics:
             self._service_time = shared.histogram(registry, SERVICE_TIME, HELP[SERVICE_TIME])
         self._route_label = shared.route_label
         self._in_progress = shared.in_progress
-        self._pools = shared.pools
+        #: Gauges of the pools to be written with each request; None if a scrape reads the pools itself.
+        self.pools = shared.pools
         self._service = service
         # The two series exist from now on: PromQL subtracts nothing from a series that does not exist.
         self._negative_delays = shared.negative_delays.labels(service)
@@ -149,11 +150,6 @@ class PrometheusMetrics:
     def add_in_progress(self, requests: int) -> None:
         """Add 1 to the requests in progress at the start of a request, and -1 at its end."""
         self._in_progress.add(self._service, requests)
-
-    def sample_pools(self) -> None:
-        """Write the state of the pools, where a scrape cannot read it itself."""
-        if self._pools is not None:
-            self._pools.sample()
 
 
 def prometheus_metrics(prometheus: Any, service: str | None, name: str) -> PrometheusMetrics | None:

@@ -41,10 +41,10 @@ def wishes() -> Wishes:
     return Wishes(os.environ.get(SPANS_FILE) or None, _exports_otlp("TRACES"), _exports_otlp("METRICS"))
 
 
-def none(settings: Wishes) -> bool:
-    """Return whether nothing can be recorded: no wish, and no API with a provider or a span in this process."""
+def loaded() -> bool:
+    """Return whether this process has OpenTelemetry's API, which can have a provider or a span."""
     modules = sys.modules
-    return settings == NO_WISHES and "opentelemetry.trace" not in modules and "opentelemetry.metrics" not in modules
+    return "opentelemetry.trace" in modules or "opentelemetry.metrics" in modules
 
 
 def preload() -> None:

@@ -63,11 +63,8 @@ class EnvironRequest:
 
     def stamp_values(self) -> Sequence[Sequence[str]]:
         """See `Request`. A server joins repeated headers with a comma before WSGI sees them."""
-        values = []
-        for key in _ENVIRON_KEYS:
-            value = self.environ.get(key)
-            values.append((value,) if value is not None else ())
-        return values
+        get = self.environ.get
+        return [() if (value := get(key)) is None else (value,) for key in _ENVIRON_KEYS]
 
     def header(self, name: str) -> str | None:
         """See `Request`."""
@@ -75,8 +72,19 @@ class EnvironRequest:
         return None if value is None else str(value)
 
     def route(self) -> str | None:
-        """See `Request`."""
-        return route_of_environ(self.environ)
+        """Return the value that the app set as ``sojourn.route``, or the route that Flask matched.
+
+        Werkzeug leaves its request in the environ, and Flask's request knows the rule; nothing is imported for
+        this.
+        """
+        route = self.environ.get("sojourn.route")
+        if route:
+            return str(route)
+        request = self.environ.get("werkzeug.request")
+        if request is None:
+            return None
+        template = getattr(getattr(request, "url_rule", None), "rule", None)
+        return str(template) if template else None
 
     @property
     def multithread(self) -> bool:
@@ -125,7 +133,7 @@ class ScopeRequest:
 
     def stamp_values(self) -> Sequence[Sequence[str]]:
         """See `Request`. Repeated headers arrive as separate entries."""
-        values: tuple[list[str], ...] = tuple([] for _ in _SCOPE_NAMES)
+        values: list[list[str]] = [[] for _ in _SCOPE_NAMES]
         for name, value in self.scope.get("headers", ()):
             # Most names differ in length, which is the cheapest check.
             if len(name) in _LENGTHS:
@@ -144,8 +152,30 @@ class ScopeRequest:
         return None
 
     def route(self) -> str | None:
-        """See `Request`."""
-        return route_of_scope(self.scope, self._outer_root_path)
+        """Return the value that the app set as ``sojourn.route``, or the template that Starlette or FastAPI matched.
+
+        A mounted application knows its routes without the prefix of the mount; the prefix is what the root path
+        gained since the middleware saw the request, with names for the values of parameters.
+        """
+        scope = self.scope
+        chosen = scope.get("sojourn.route")
+        if chosen:
+            return str(chosen)
+        route = scope.get("route")
+        if route is None:
+            return None
+        template = getattr(route, "path", None)
+        # FastAPI keeps the route as its router declared it, and the path with all prefixes beside it.
+        own = scope.get("fastapi")
+        included = own.get("effective_route_context") if isinstance(own, Mapping) else None
+        if included is not None and getattr(included, "original_route", None) is route:
+            template = getattr(included, "path", template)
+        if not isinstance(template, str):
+            return None
+        root_path = str(scope.get("root_path") or "")
+        outer = self._outer_root_path
+        prefix = root_path[len(outer) :] if root_path.startswith(outer) else ""
+        return _mount(prefix, template, scope.get("path_params")) + template or None
 
     @property
     def method(self) -> str:
@@ -175,43 +205,6 @@ class ScopeRequest:
         """See `Request`. The port is None when the server listens on a Unix socket."""
         server = self.scope.get("server") or ("", None)
         return str(server[0]), server[1]
-
-
-def route_of_environ(environ: Mapping[str, Any]) -> str | None:
-    """Return the value that the app set as ``sojourn.route``, or the route that Flask matched.
-
-    Werkzeug leaves its request in the environ, and Flask's request knows the rule; nothing is imported for
-    this.
-    """
-    route = environ.get("sojourn.route")
-    if route:
-        return str(route)
-    rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
-    template = getattr(rule, "rule", None)
-    return str(template) if template else None
-
-
-def route_of_scope(scope: Mapping[str, Any], outer_root_path: str) -> str | None:
-    """Return the value that the app set as ``sojourn.route``, or the template that Starlette or FastAPI matched.
-
-    A mounted application knows its routes without the prefix of the mount; the prefix is what the root path
-    gained since the middleware saw the request with `outer_root_path`, with names for the values of parameters.
-    """
-    routes = scope.get("sojourn.route")
-    if routes:
-        return str(routes)
-    route = scope.get("route")
-    template = getattr(route, "path", None)
-    # FastAPI keeps the route as its router declared it, and the path with all prefixes beside it.
-    own = scope.get("fastapi")
-    included = own.get("effective_route_context") if isinstance(own, Mapping) else None
-    if included is not None and getattr(included, "original_route", None) is route:
-        template = getattr(included, "path", template)
-    if not isinstance(template, str):
-        return None
-    root_path = str(scope.get("root_path") or "")
-    prefix = root_path[len(outer_root_path) :] if root_path.startswith(outer_root_path) else ""
-    return _mount(prefix, template, scope.get("path_params")) + template or None
 
 
 def _mount(prefix: str, template: str, values: Any) -> str:

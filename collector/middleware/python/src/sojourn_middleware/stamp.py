@@ -21,7 +21,7 @@ REASONS = ("missing", "list", "not_a_number", "unit", "future", "stale")
 DEFAULT_MAX_AGE = 3600.0
 DEFAULT_MAX_FUTURE = 10.0
 
-_NUMBER = re.compile(r"(?:t=)?([0-9]+)(?:\.([0-9]+))?", re.ASCII)
+_NUMBER = re.compile(r"[ \t]*(?:t=)?([0-9]+)(?:\.([0-9]+))?[ \t]*", re.ASCII)
 
 # Digits of the integer part → (most digits allowed in the fraction, decimal places from this unit to
 # microseconds).
@@ -45,22 +45,22 @@ class Stamp(NamedTuple):
         return "unparsable" if self.reason in {"list", "not_a_number", "unit"} else self.reason
 
 
+_MISSING = Stamp(None, "missing")
+
+
 def parse_stamp(value: str) -> int | str:
     """Return microseconds since the Unix epoch, floored; or the reason why `value` is not a stamp.
 
     The reason is ``list``, ``not_a_number`` or ``unit``. A blank value is ``missing``. The age is not
     judged here.
     """
-    value = value.strip(" \t")
-    if not value:
-        return "missing"
-    if "," in value:
-        # A proxy that appends instead of replacing joins two stamps; reading either one would be a guess.
-        return "list"
     match = _NUMBER.fullmatch(value)
     if match is None:
-        return "not_a_number"
-    whole, fraction = match.group(1), match.group(2) or ""
+        if not value.strip(" \t"):
+            return "missing"
+        # A proxy that appends instead of replacing joins two stamps; reading either one would be a guess.
+        return "list" if "," in value else "not_a_number"
+    whole, fraction = match.groups("")
     unit = _UNITS.get(len(whole))
     if unit is None or whole[0] == "0" or len(fraction) > unit[0]:
         return "unit"
@@ -92,23 +92,18 @@ class StampReader:
             now_us: The app's clock, microseconds since the Unix epoch.
         """
         for values in values_by_header:
-            stamp = self._judge(values, now_us)
-            if stamp != "missing":
-                return Stamp(stamp, None) if isinstance(stamp, int) else Stamp(None, stamp)
-        return Stamp(None, "missing")
-
-    def _judge(self, values: Sequence[str], now_us: int) -> int | str:
-        if not values:
-            return "missing"
-        if len(values) > 1:
-            return "list"
-        reading = parse_stamp(values[0])
-        if isinstance(reading, int):
-            if reading > now_us + self.max_future_us:
-                return "future"
-            if reading < now_us - self.max_age_us:
-                return "stale"
-        return reading
+            if not values:
+                continue
+            reading = parse_stamp(values[0]) if len(values) == 1 else "list"
+            if isinstance(reading, int):
+                if reading > now_us + self.max_future_us:
+                    return Stamp(None, "future")
+                if reading < now_us - self.max_age_us:
+                    return Stamp(None, "stale")
+                return Stamp(reading, None)
+            if reading != "missing":
+                return Stamp(None, reading)
+        return _MISSING
 
 
 def _limit_us(name: str, seconds: float) -> int:

@@ -56,16 +56,15 @@ class Telemetry:
         if tracer_provider is None and meter_provider is None:
             providers.preload()
 
-    def _process(self) -> _Process:
-        pid = os.getpid()
+    def _process(self, pid: int) -> _Process:
         # setdefault, because the first requests of a process can be in several threads; it needs no lock.
         return self._processes.get(pid) or self._processes.setdefault(pid, _Process())
 
-    def start(self, exchange: MeasuredRequest) -> TelemetrySpan | None:
-        """Return the span of one request; None if nothing is recorded."""
+    def start(self, exchange: MeasuredRequest, pid: int) -> TelemetrySpan | None:
+        """Return the span of one request, in the process `pid`, which is this one; None if nothing is recorded."""
         try:
-            process = self._process()
-            if process.instruments is None and process.wishes is not None and providers.none(process.wishes):
+            process = self._process(pid)
+            if process.without_wishes and not providers.loaded():
                 return None
             instruments = process.instruments or self._set_up(process)
             outer = _outer_span()
@@ -85,6 +84,7 @@ class Telemetry:
                     # Without a provider, each request checks again: an app may configure itself late.
                     # The environment is read once, at the start of a process.
                     process.wishes = process.wishes or providers.wishes()
+                    process.without_wishes = process.wishes == providers.NO_WISHES
                     tracer_provider = providers.automatic_tracer_provider(process.wishes)
                     meter_provider = providers.automatic_meter_provider(process.wishes)
                     into_file = process.wishes.file is not None and tracer_provider is not None
@@ -94,7 +94,7 @@ class Telemetry:
 
     def warn(self, what: str) -> None:
         """Log the current exception; the same error of several requests is logged once per process."""
-        warned = self._process().warned
+        warned = self._process(os.getpid()).warned
         if what not in warned:
             warned.add(what)
             _logger.warning("%s; the same again will not be logged", what, exc_info=True)
@@ -107,6 +107,8 @@ class _Process:
         self.lock = threading.Lock()
         self.instruments: _Instruments | None = None
         self.wishes: providers.Wishes | None = None
+        #: Whether the environment has been read, and nothing is set there.
+        self.without_wishes = False
         self.warned: set[str] = set()
 
 
@@ -237,7 +239,7 @@ class OwnSpan(TelemetrySpan):
             context=parent,
             kind=instruments.trace.SpanKind.SERVER,
             attributes=first_attributes(exchange),
-            start_time=self._started_at.wall_ns,
+            start_time=self._started_at[0],
         )
         self._context = instruments.trace.set_span_in_context(self._span, parent)
         self._kind = in_progress_attributes(exchange)
@@ -262,11 +264,12 @@ class OwnSpan(TelemetrySpan):
         """End the span now."""
         span, exchange, timing = self._span, self._exchange, self._exchange.timing
         # The end by the monotonic clock, so that a step of the wall clock cannot bend the duration.
-        now = timing.clock()
+        _, now_ns = timing.clock()
+        start_wall_ns, start_ns = timing.start
         if span.is_recording():
             if timing.start is not self._started_at and hasattr(span, "_start_time"):
                 # The API cannot move the start of a span, and the start is what `mark_started` is about.
-                span._start_time = timing.start.wall_ns
+                span._start_time = start_wall_ns
             if timing.stamp.start_us is not None:
                 span.add_event(STAMP_EVENT, timestamp=timing.stamp.start_us * 1000)
             span.update_name(span_name(exchange.request.method, exchange.route))
@@ -276,7 +279,7 @@ class OwnSpan(TelemetrySpan):
             if error_type(exchange, error) is not None:
                 code = self._otel.trace.StatusCode.ERROR
                 span.set_status(code, f"{type(error).__name__}: {error}" if error is not None else None)
-        span.end(timing.start.wall_ns + now.monotonic_ns - timing.start.monotonic_ns)
+        span.end(start_wall_ns + now_ns - start_ns)
 
 
 class OuterSpan(TelemetrySpan):

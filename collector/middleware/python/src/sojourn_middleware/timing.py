@@ -10,24 +10,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import NamedTuple
 
 from .stamp import Stamp
 
-
-class Instant(NamedTuple):
-    """One moment, read from both clocks, in nanoseconds."""
-
-    wall_ns: int
-    monotonic_ns: int
-
+#: One moment in nanoseconds: on the wall clock, on the monotonic clock.
+Instant = tuple[int, int]
 
 Clock = Callable[[], Instant]
 
 
 def read_clocks() -> Instant:
     """Return now, on the wall clock and on the monotonic clock."""
-    return Instant(time.time_ns(), time.monotonic_ns())
+    return time.time_ns(), time.monotonic_ns()
 
 
 class Timing:
@@ -49,21 +43,18 @@ class Timing:
     def headers_left(self) -> None:
         """Note that the response headers leave the app now; only the first call counts."""
         if self.headers_ns is None:
-            self.headers_ns = self.clock().monotonic_ns
+            self.headers_ns = self.clock()[1]
 
     @property
     def queueing_delay(self) -> float | None:
         """Start minus stamp. Negative when the two clocks disagree; None when there is no valid stamp."""
-        if self.stamp.start_us is None:
-            return None
-        return (self.start.wall_ns - self.stamp.start_us * 1000) / 1e9
+        start_us = self.stamp.start_us
+        return None if start_us is None else (self.start[0] - start_us * 1000) / 1e9
 
     @property
     def service_time(self) -> float | None:
         """Start to response headers; None while the headers have not left."""
-        if self.headers_ns is None:
-            return None
-        return (self.headers_ns - self.start.monotonic_ns) / 1e9
+        return None if self.headers_ns is None else (self.headers_ns - self.start[1]) / 1e9
 
 
 #: The request this thread or task is working on. Starlette copies the context into its thread pool, and the

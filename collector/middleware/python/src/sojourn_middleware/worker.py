@@ -57,9 +57,8 @@ class _ThreadNumber:
 _numbers: dict[int, _ThreadNumbers] = {}
 
 
-def worker_name(multithread: bool) -> str:
-    """Return the process id, ``1234``, or ``1234.2`` with the thread's number if threads serve in parallel."""
-    pid = os.getpid()
+def worker_name(multithread: bool, pid: int) -> str:
+    """Return the id of this process, ``1234``, or ``1234.2`` with the thread's number if threads serve in parallel."""
     if not multithread:
         return str(pid)
     # setdefault, because the first requests of a process can be in several threads; it needs no lock.

@@ -42,21 +42,24 @@ class WSGIMiddleware:
         if exchange is None:
             return self.app(environ, start_response)
         environ[MEASURED] = True
-        is_server_file = _server_file_test(environ)
+        files = _server_files(environ)
         reply = _Reply(exchange, start_response)
         try:
-            with _current(exchange):
+            with reply:
                 body = self.app(environ, reply)
         except BaseException as error:
             exchange.finish(error)
             raise
-        return reply.body_for_server(body, is_server_file(body))
+        return reply.body_for_server(body, files is not None and _is_server_file(body, files))
 
 
 class _Reply:
-    """The `start_response` of the app; it holds the headers until they are sent."""
+    """The `start_response` of the app; it holds the headers until they are sent.
 
-    __slots__ = ("_pending", "_server_write", "_start_response", "_started", "exchange")
+    As a context, it makes the request the current one, for `mark_started` and for the spans of the app.
+    """
+
+    __slots__ = ("_detach", "_pending", "_server_write", "_start_response", "_started", "_token", "exchange")
 
     def __init__(self, exchange: Exchange, start_response: StartResponse) -> None:
         self.exchange = exchange
@@ -64,6 +67,16 @@ class _Reply:
         self._pending: tuple[str, Headers, tuple[Any, ...]] | None = None
         self._started = False
         self._server_write: Write | None = None
+
+    def __enter__(self) -> None:
+        exchange = self.exchange
+        self._token = current_timing.set(exchange.timing)
+        self._detach = exchange.span.attach() if exchange.span is not None else None
+
+    def __exit__(self, *_: object) -> None:
+        if self._detach is not None:
+            self._detach()
+        current_timing.reset(self._token)
 
     def __call__(self, status: str, headers: Headers, exc_info: Any = None) -> Write:
         try:
@@ -132,7 +145,7 @@ class _Body:
     def __next__(self) -> bytes:
         exchange = self._reply.exchange
         try:
-            with _current(exchange):
+            with self._reply:
                 if self._iterator is None:
                     self._iterator = iter(self._body)
                 chunk = next(self._iterator, None)
@@ -151,7 +164,7 @@ class _Body:
         """Close the app's body and end the request."""
         exchange = self._reply.exchange
         try:
-            with _current(exchange):
+            with self._reply:
                 _close(self._body)
         except BaseException as error:
             exchange.finish(error)
@@ -194,39 +207,28 @@ def _file_that_finishes(body: Any, exchange: Exchange) -> Iterable[bytes]:
     return file
 
 
-def _server_file_test(environ: Environ) -> Callable[[object], bool]:
-    """Return whether a body is one that the server's own ``wsgi.file_wrapper`` made."""
+def _server_files(environ: Environ) -> type | list[object] | None:
+    """Return the class of the files of the server's ``wsgi.file_wrapper``, or a list of those that it will make.
+
+    None if the server has no wrapper.
+    """
     wrapper = environ.get("wsgi.file_wrapper")
-    if isinstance(wrapper, type):
-        return lambda body: isinstance(body, wrapper)
-    types: list[object] = []
+    if wrapper is None or isinstance(wrapper, type):
+        return wrapper
+    files: list[object] = []
     if callable(wrapper):
         # uWSGI's wrapper is a function that later recognises its result; so must the middleware.
         def remembering(*args: Any) -> Any:
-            types.append(wrapper(*args))
-            return types[-1]
+            files.append(wrapper(*args))
+            return files[-1]
 
         environ["wsgi.file_wrapper"] = remembering
-    return lambda body: any(body is one for one in types)
+    return files
 
 
-class _current:  # noqa: N801  (used as a function; a generator's context manager takes a microsecond longer)
-    """Make the request the current one, for `mark_started` and for the spans of the app."""
-
-    __slots__ = ("_detach", "_exchange", "_token")
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-
-    def __enter__(self) -> None:
-        self._token = current_timing.set(self._exchange.timing)
-        span = self._exchange.span
-        self._detach = span.attach() if span is not None else None
-
-    def __exit__(self, *_: object) -> None:
-        if self._detach is not None:
-            self._detach()
-        current_timing.reset(self._token)
+def _is_server_file(body: object, files: type | list[object]) -> bool:
+    """Return whether a body is one of `_server_files`."""
+    return isinstance(body, files) if isinstance(files, type) else any(body is file for file in files)
 
 
 def _close(body: object) -> None:

@@ -37,15 +37,21 @@ module Sojourn
 
     # The value of the X-Route that the app has set; nil without one.
     def self.route_of(headers)
-      _, value = headers.find { |name, _| name.to_s.casecmp?(ROUTE) }
+      value = value_of(headers, ROUTE)
       value && Route.present(value.is_a?(Array) ? value.last : value)
     end
 
     # Whether the response is a stream of server-sent events.
     def self.events?(headers)
-      _, value = headers.find { |name, _| name.to_s.casecmp?("content-type") }
-      value.to_s.match?(%r{\A\s*text/event-stream\s*(;|\z)}i)
+      value_of(headers, "content-type").to_s.match?(%r{\A\s*text/event-stream\s*(;|\z)}i)
     end
+
+    # Most other names differ in length, which is the cheapest check.
+    def self.value_of(headers, name)
+      headers.each { |key, value| return value if key.to_s.length == name.length && key.to_s.casecmp?(name) }
+      nil
+    end
+    private_class_method :value_of
 
     # A route as a header can carry it: a control character or a letter outside ASCII would break the header.
     def self.printable(route)

@@ -22,6 +22,7 @@ module Sojourn
       @gauge = registry.gauge(NAME.to_sym, docstring: HELP, labels: [:service],
                                            store_settings: @of_files ? { aggregation: :sum } : {})
       @lock = Mutex.new
+      @series = {}
       start_process
     end
 
@@ -32,8 +33,11 @@ module Sojourn
         # A fork serves none of its parent's requests, but can end one of them.
         start_process if @pid != Process.pid
         remove_files_of_dead_processes if @folder
-        @counts[service] = [0, @counts[service] + requests].max
-        @gauge.set(@counts[service], labels: { service: service })
+        count = @counts[service] + requests
+        count = 0 if count.negative?
+        @counts[service] = count
+        # With its label preset: the gem checks labels at every other call, which takes longer than the change.
+        (@series[service] ||= @gauge.with_labels(service: service)).set(count)
       end
     end
 

@@ -3,8 +3,9 @@
 require_relative "in_progress"
 
 module Sojourn
-  # Histograms of queueing delay and service time, and a gauge of the requests in progress, in a registry of Prometheus's client library (gem prometheus-client,
-  # 2.1 and later), which is required only if the option prometheus is set. The registry is exposed by the app.
+  # Histograms of queueing delay and service time, and a gauge of the requests in progress, in a registry of Prometheus's
+  # client library (gem prometheus-client, 3.0 and later), which is required only if the option prometheus is set. The
+  # registry is exposed by the app.
   class PrometheusMetrics
     QUEUEING_DELAY = "sojourn_queueing_delay_seconds"
     SERVICE_TIME = "sojourn_service_time_seconds"
@@ -105,9 +106,13 @@ module Sojourn
     def self.require_library
       require "prometheus/client"
       require "prometheus/client/counter"
-      return if ::Prometheus::Client::Counter.instance_method(:increment).parameters.include?(%i[key labels])
+      if ::Prometheus::Client::Counter.instance_method(:increment).parameters.include?(%i[key labels])
+        require "prometheus/client/version"
+        # Before, a metric with preset labels had a store of its own, which is not exported.
+        return if ::Prometheus::Client::VERSION.to_i >= 3
+      end
 
-      raise LoadError, "the gem prometheus-client 2.1 or later is needed"
+      raise LoadError, "the gem prometheus-client 3.0 or later is needed"
     end
 
     def self.text_of_service(service)
@@ -135,27 +140,38 @@ module Sojourn
         [shared.negative_delays, shared.negative_seconds].each { |counter| counter.increment(by: 0, labels: @labels) }
         shared.in_progress.add(@labels[:service], 0)
       end
+      @leave = -> { @shared.in_progress.add(@labels[:service], -1) }
+      # By the label of the route and the class of the status, both histograms with these labels preset: the gem checks
+      # labels at every other call, which takes longer than the observation. Replaced as a whole, so that a reading thread
+      # needs no lock; two threads that add one at the same time can lose one, which is added again.
+      @series = {}.freeze
     end
 
     # Counts one request among those in progress; returns what ends it.
     def enter
       @shared.in_progress.add(@labels[:service], 1)
-      -> { @shared.in_progress.add(@labels[:service], -1) }
+      @leave
     end
 
     # Observes one request.
     def observe(exchange)
-      labels = {
-        service: @labels[:service], route: @shared.route_label(exchange.route),
-        status_class: STATUS_CLASSES.fetch(exchange.status.to_i / 100, "")
-      }
-      observe_delay(exchange.delay_ns, exchange.clock_offset, labels)
-      @service_time.observe(exchange.service_ns / 1e9, labels: labels) if exchange.service_ns
+      key = [@shared.route_label(exchange.route), STATUS_CLASSES.fetch(exchange.status.to_i / 100, "")]
+      delay, service_time = @series[key] || add_series(key)
+      observe_delay(delay, exchange.delay_ns, exchange.clock_offset)
+      service_time.observe(exchange.service_ns / 1e9) if exchange.service_ns
     end
 
     private
 
-    def observe_delay(delay_ns, clock_offset, labels)
+    # A series exists from its first observation on.
+    def add_series(key)
+      labels = { **@labels, route: key[0], status_class: key[1] }
+      pair = [@delay.with_labels(labels), @service_time.with_labels(labels)].freeze
+      @series = @series.merge(key.freeze => pair).freeze
+      pair
+    end
+
+    def observe_delay(series, delay_ns, clock_offset)
       return if delay_ns.nil?
 
       delay = (delay_ns / 1e9) - clock_offset
@@ -165,7 +181,7 @@ module Sojourn
         @shared.negative_seconds.increment(by: -delay, labels: @labels)
         delay = 0.0
       end
-      @delay.observe(delay, labels: labels)
+      series.observe(delay)
     end
   end
 end
