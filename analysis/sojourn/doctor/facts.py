@@ -9,6 +9,7 @@ import polars as pl
 
 from sojourn.components.expressions import seconds_between
 from sojourn.model.components import LATE_STEPS, STAMP_TICK, SWITCHING_PROTOCOLS
+from sojourn.readers.record import INSTEAD_OF_ID
 
 EARLY = -0.002  # s: a wait below 0 by more than two clocks of a millisecond round
 STREAMED = 0.1  # s after the headers, from which on an answer counts as streamed, if it is also most of its time
@@ -28,6 +29,7 @@ class Facts:
         unstamped_routes: the busiest routes of these.
         no_worker: answered with a service time, and no worker named.
         no_id: without a request id.
+        no_identity: of these, without the proxy, connection and number on it that identify a lean record.
         gone: proxied and not answered (504, 499, 502), and no span shows their outcome.
         streamed: answers that went on for most of their time after their headers.
         early: waits below 0, by more than clocks round.
@@ -50,6 +52,7 @@ class Facts:
     unstamped: int = 0
     no_worker: int = 0
     no_id: int = 0
+    no_identity: int = 0
     gone: int = 0
     streamed: int = 0
     early: int = 0
@@ -79,6 +82,7 @@ def facts_of_rows(rows: pl.LazyFrame) -> Facts:
     late = stamped & pl.col("late_stamp")
     ended = late & (seconds_between("request_start", "time").abs() <= step)
     no_id = pl.col("request_id").is_null() | pl.col("request_id").is_in(["", "-"])
+    no_identity = no_id & pl.any_horizontal(pl.col(*INSTEAD_OF_ID).is_null())
     counts = served.select(
         requests=pl.len(),
         proxied=proxied.sum(),
@@ -86,6 +90,7 @@ def facts_of_rows(rows: pl.LazyFrame) -> Facts:
         unstamped=unstamped.sum(),
         no_worker=(answered & pl.col("app_service_time").is_not_null() & pl.col("worker").is_null()).sum(),
         no_id=no_id.sum(),
+        no_identity=no_identity.sum(),
         gone=(proxied & ~answered & pl.col("app_service").is_null()).sum(),
         streamed=streamed.sum(),
         early=(pl.col("queueing_delay") < EARLY).sum(),

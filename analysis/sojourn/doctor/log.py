@@ -22,6 +22,7 @@ from sojourn.model.formatting import printable
 from sojourn.model.frame import TABLE, LogFacts
 from sojourn.readers.foreign_logs import IN_NGINX, SWITCH
 from sojourn.readers.inputs import LogFile, NamedSources, opened_inputs
+from sojourn.readers.record import INSTEAD_OF_ID
 from sojourn.readers.tables.suggestion import Suggestion, suggestion_for_lines
 from sojourn.sources.log_files import with_formats
 
@@ -63,7 +64,12 @@ def diagnosed_log(
     if first_lines and not any(each.readable or not each.lines for each in first_lines):
         return diagnosis
     result = split(
-        sources, spans=list(spans), since=since, columns=("request_id",), on_size=on_size, on_progress=on_progress
+        sources,
+        spans=list(spans),
+        since=since,
+        columns=("request_id", *INSTEAD_OF_ID),
+        on_size=on_size,
+        on_progress=on_progress,
     )
     diagnosis.findings += [_of_table(each, name) for each in result.records.formats if each.format == TABLE]
     if not result.requests:

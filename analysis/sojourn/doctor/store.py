@@ -33,6 +33,7 @@ _DUE = """
 _COUNTS = """
     SELECT count(), countIf(attempts > 0), countIf(answered), countIf(attempts > 0 AND request_start IS NULL),
         countIf(answered AND app_service_time IS NOT NULL AND worker = ''), countIf(request_id = ''),
+        countIf(request_id = '' AND (proxy = '' OR connection IS NULL OR connection_requests IS NULL)),
         countIf(attempts > 0 AND NOT answered AND request_id NOT IN (SELECT request_id FROM spans)),
         countIf(transfer > {streamed:Float64} AND transfer > 0.5 * response),
         countIf(queueing_delay < {early:Float64}),
@@ -242,6 +243,7 @@ def _facts(store: Store, since: datetime | None) -> Facts:
         "unstamped",
         "no_worker",
         "no_id",
+        "no_identity",
         "gone",
         "streamed",
         "early",
