@@ -281,24 +281,23 @@ def _names(facts: Facts, name: str) -> Iterator[Finding]:
             into="the headers that the app answers",
         )
     if facts.requests and facts.no_id >= FEW * facts.requests:
-        may_repeat = facts.no_identity >= FEW * facts.requests
-        effect = "and one delivered twice may count twice" if may_repeat else "but they have an identity"
-        yield Finding(
-            "ids-missing",
-            WARNING if may_repeat else INFO,
-            name,
-            f"{counted(facts.no_id, 'request')} ({percent(facts.no_id / facts.requests)}) "
-            f"{'has' if facts.no_id == 1 else 'have'} no request id.",
-            "Spans and packets cannot be joined to them"
-            + (
-                ", and one delivered twice may count twice."
-                if may_repeat
-                else ". Their proxy, connection and time identify them."
-            ),
-            """',"request_id":"$request_id"'""",
-            name,
-            into="the log_format in nginx.conf, before its closing brace",
-        )
+        yield _without_ids(facts, name)
+
+
+def _without_ids(facts: Facts, name: str) -> Finding:
+    may_repeat = facts.no_identity >= FEW * facts.requests
+    effect = "and one delivered twice may count twice" if may_repeat else "but they have an identity"
+    return Finding(
+        "ids-missing",
+        WARNING if may_repeat else INFO,
+        name,
+        f"{counted(facts.no_id, 'request')} ({percent(facts.no_id / facts.requests)}) "
+        f"{'has' if facts.no_id == 1 else 'have'} no request id.",
+        f"Spans and packets cannot be joined to them, {effect}.",
+        """',"request_id":"$request_id"'""",
+        name,
+        into="the log_format in nginx.conf, before its closing brace",
+    )
 
 
 def _prefixes(names: list[str]) -> list[str]:
