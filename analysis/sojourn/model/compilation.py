@@ -87,6 +87,11 @@ def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:
     return CompiledFunction(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
 
 
+def compiled_inline(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile like ``compiled_part``, a function whose code is repeated where it is called: a call costs more."""
+    return CompiledFunction(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)
+
+
 def is_compilation_installed() -> bool:
     """Return whether the extra ``compiled`` is installed, without loading it: if not, a compiled function raises."""
     return spec_of("numba") is not None

@@ -109,30 +109,44 @@ def overlaps(held: pl.DataFrame) -> dict[str | None, tuple[Overlap, float]]:
     complete = held.drop_nulls(["worker", "begin", "end"]).head(LOOKED_AT)
     if complete.is_empty():
         return {}
-    ticks = [pl.when((pl.col("begin") % tick == 0).all()).then(tick) for tick in TICKS]
-    every = complete.with_columns(
-        # A struct is ranked with its nulls.
-        backend=pl.struct("upstream").rank("dense").cast(pl.Int64) - 1,
-        worker=pl.struct("upstream", "worker").rank("dense").cast(pl.Int64),
-        slack=pl.coalesce(*ticks, 1).over("upstream") + round(SLACK * 1e6),
-    )
-    begin, end, slack, worker, backend = (
-        every[name].to_numpy() for name in ("begin", "end", "slack", "worker", "backend")
-    )
-    at, depth = _depths(begin, np.maximum(end - slack, begin), worker)
-    backend_of = np.zeros(int(worker.max()) + 1, np.int64)
-    backend_of[worker] = backend
-    at = backend_of[at]
-    backends = every.group_by("backend").agg(pl.col("upstream", "slack").first(), requests=pl.len()).sort("backend")
-    most = np.zeros(len(backends), np.int64)
+    begin, end = complete["begin"].to_numpy(), complete["end"].to_numpy()
+    names, backend = _coded(complete["upstream"])
+    workers, worker = _coded(complete["worker"])
+    requests = np.bincount(backend, minlength=len(names))
+    slack = _steps_of(begin, backend, len(names)) + round(SLACK * 1e6)
+    at, depth = _depths(begin, np.maximum(end - slack[backend], begin), backend * len(workers) + worker)
+    at //= len(workers)
+    most = np.zeros(len(names), np.int64)
     np.maximum.at(most, at, depth)
-    several = np.bincount(at[depth > 1], minlength=len(backends)) / backends["requests"].to_numpy()
+    several = np.bincount(at[depth > 1], minlength=len(names)) / requests
     return {
         name: (Overlap(*both), slack / 1e6)
-        for name, slack, *both in zip(
-            backends["upstream"], backends["slack"], most.tolist(), several.tolist(), strict=True
-        )
+        for name, slack, *both in zip(names, slack.tolist(), most.tolist(), several.tolist(), strict=True)
     }
+
+
+def _coded(texts: pl.Series) -> tuple[list[str | None], Ints]:
+    """Return the different values in order, null first, and the position of each row's value in these."""
+    numbers = texts.cast(pl.Categorical).to_physical().cast(pl.Int64).fill_null(-1).to_numpy() + 1
+    row = np.full(int(numbers.max()) + 1, -1)  # one in which each number stands
+    row[numbers] = np.arange(len(numbers))
+    present = np.flatnonzero(row >= 0)
+    values = texts.gather(row[present])
+    order = values.arg_sort().to_numpy()
+    position = np.empty(len(row), np.int64)
+    position[present[order]] = np.arange(len(order))
+    return values.gather(order).to_list(), position[numbers]
+
+
+def _steps_of(begin: Ints, backend: Ints, backends: int) -> Ints:
+    """Return the step (us) in which the clock of each backend counts: the largest of ``TICKS``, or 1."""
+    steps = np.ones(backends, np.int64)
+    for tick in reversed(TICKS):  # every one is a multiple of those before it
+        odd = np.bincount(backend[begin % tick != 0], minlength=backends)
+        steps[odd == 0] = tick
+        if odd.all():
+            break
+    return steps
 
 
 def app_instants() -> tuple[pl.Expr, pl.Expr]:

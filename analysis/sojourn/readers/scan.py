@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from sojourn.model.compilation import compiled, compiled_part
+from sojourn.model.arrays import Bytes
+from sojourn.model.compilation import compiled, compiled_inline, compiled_part
 
 # The last three hold an element per attempt; SECONDS and ADDRESS with several elements are not read here.
 TEXT, SECONDS, WHOLE, ADDRESS, CLOCK, ATTEMPT_TIMES, RESPONSE_TIMES, ATTEMPT_ADDRESSES = range(8)
+TIMES = (ATTEMPT_TIMES, RESPONSE_TIMES)
 BLANK = -(1 << 63)  # nothing, or -
 ODD = BLANK + 1  # in a form that is not read here
 ESCAPED = BLANK + 2  # a text that holds escapes
@@ -25,10 +28,86 @@ ONE = np.uint64(1)  # an unsigned index needs no check for negative values
 FACTOR, OTHER_FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 MISSING = np.uint64(0x94D049BB133111EB)  # in place of a value that a line does not have
 EIGHT, THIRTY_TWO, SIXTY_FOUR, ZERO_DIGIT = np.uint64(8), np.uint64(32), np.uint64(64), 48
+# Of words (``words_of``).
+WORD = 8  # bytes
+ONES = np.uint64(0x0101010101010101)
+BLANKS, BACKSLASHES, HIGHEST_BITS = ONES * np.uint64(SPACE), ONES * np.uint64(BACKSLASH), ONES * np.uint64(0x80)
+ZEROS, HIGH_HALVES, SIXES = ONES * np.uint64(ZERO_DIGIT), ONES * np.uint64(0xF0), ONES * np.uint64(6)
+# A word times this has in its highest byte which byte of the word is 1, if only one is.
+PLACES, SEVEN, FIFTY_SIX = np.uint64(0x0001020304050607), np.uint64(7), np.uint64(56)
+# Of eight digits: first and fifth byte of a word; the weights of the pairs of digits 0 and 4, and of 2 and 6.
+TEN, SIXTEEN, FIRST_AND_FIFTH = np.uint64(10), np.uint64(16), np.uint64(0x000000FF000000FF)
+EVEN_PAIRS, ODD_PAIRS = np.uint64(1_000_000 << 32 | 100), np.uint64(10_000 << 32 | 1)
 MONTHS = np.frombuffer(b"JanFebMarAprMayJunJulAugSepOctNovDec", np.uint8)
 DAYS = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 DAY, HOUR, MINUTE = 86_400, 3_600, 60
 CLOCK_LENGTH = 26  # 01/Jan/2026:03:50:05 +0000
+
+
+def words_of(data: Bytes) -> npt.NDArray[np.uint64]:
+    """Return the word of eight bytes that begins at each byte, in the same memory: they are compared at once.
+
+    The last seven bytes begin none.
+    """
+    if len(data) < 2 * WORD:
+        # numpy calls an array of one element aligned: its type would be another one for compiled code.
+        data = np.append(data, np.zeros(2 * WORD, np.uint8))
+    return np.ndarray((len(data) - WORD + 1,), np.uint64, data, strides=(1,))
+
+
+@compiled_part
+def _eight_digits(words, end, count):  # type: ignore[no-untyped-def] # numba
+    """Return the number that one to eight digits before ``end`` write; ``ODD`` if one of these bytes is none.
+
+    The bytes are those of one word, pairs of digits are added up in pairs (Lemire 2022, "Parsing numbers at a gigabyte
+    per second", section 6).
+    """
+    before = np.uint64(WORD * (WORD - count))  # bits of the word that precede the digits: they become 0
+    word = (words[np.uint64(end - WORD)] ^ ZEROS) >> before << before
+    if ((word + SIXES) | word) & HIGH_HALVES:
+        return ODD
+    word = word * TEN + (word >> EIGHT)
+    even, odd = word & FIRST_AND_FIFTH, (word >> SIXTEEN) & FIRST_AND_FIFTH
+    return np.int64((even * EVEN_PAIRS + odd * ODD_PAIRS) >> THIRTY_TWO)
+
+
+@compiled_part
+def _plain_whole(words, begin, end):  # type: ignore[no-untyped-def] # numba
+    """Return a number of one to ten digits; ``ODD`` for another form, or at the begin of all bytes."""
+    count = end - begin
+    if count < 1 or count > SECONDS_DIGITS or begin < WORD:
+        return ODD
+    low = _eight_digits(words, end, min(count, WORD))
+    if count <= WORD or low == ODD:
+        return low
+    high = _eight_digits(words, end - WORD, count - WORD)
+    return ODD if high == ODD else high * 100_000_000 + low
+
+
+@compiled_part
+def _plain_micros(data, words, begin, end):  # type: ignore[no-untyped-def] # numba
+    """Return whole microseconds of a number with no, three or six digits after its point; ``ODD`` for another form."""
+    point, unit = end, 1_000_000
+    if end - begin > 4 and data[np.uint64(end - 4)] == POINT:
+        point, unit = end - 4, 1_000
+    elif end - begin > 7 and data[np.uint64(end - 7)] == POINT:
+        point, unit = end - 7, 1
+    whole = _plain_whole(words, begin, point)
+    if point == end or whole == ODD:
+        return ODD if whole == ODD else whole * 1_000_000
+    part = _plain_whole(words, point + 1, end)
+    return ODD if part == ODD else whole * 1_000_000 + part * unit
+
+
+@compiled_inline
+def _plain(data, words, begin, end, kind):  # type: ignore[no-untyped-def] # numba
+    """Return the number of a value in the forms that nearly all have, as ``_read``; ``ODD``: to be read by that."""
+    if kind == WHOLE:
+        return _plain_whole(words, begin, end)
+    if kind != SECONDS and kind not in TIMES:
+        return ODD
+    number = _plain_micros(data, words, begin, end)
+    return ODD if kind != SECONDS and number >= LONGEST else number
 
 
 @compiled_part
@@ -272,17 +351,40 @@ def _line_end(data, begin, end):  # type: ignore[no-untyped-def] # numba
 
 
 @compiled_part
-def _stands(data, at, end, between, begin, stop):  # type: ignore[no-untyped-def] # numba
-    """Return whether a line that ends at ``end`` has ``between[begin:stop]`` at ``at``; False for -1."""
-    if at < 0 or at + stop - begin > end:
-        return False
+def _equal(data, words, at, other, other_words, begin, length):  # type: ignore[no-untyped-def] # numba
+    """Return whether ``data`` has from ``at`` on what ``other`` has from ``begin`` on, for ``length`` bytes."""
     position, there = np.uint64(at), np.uint64(begin)
-    for _ in range(stop - begin):
-        if data[position] != between[there]:
+    if length < WORD:
+        for _ in range(length):
+            if data[position] != other[there]:
+                return False
+            position += ONE
+            there += ONE
+        return True
+    last, last_there = position + np.uint64(length) - EIGHT, there + np.uint64(length) - EIGHT
+    while position < last:
+        if words[position] != other_words[there]:
             return False
-        position += ONE
-        there += ONE
-    return True
+        position += EIGHT
+        there += EIGHT
+    return words[last] == other_words[last_there]  # some bytes once more
+
+
+@compiled_part
+def _interrupted(word, stops, least):  # type: ignore[no-untyped-def] # numba
+    """Return the highest bit of each byte of a word that interrupts a value; 0 if none does.
+
+    Where one does, bytes behind it may be marked as well: subtracting borrows from them (Warren 2012, "Hacker's
+    Delight", section 6-1).
+
+    Args:
+        word: the bytes.
+        stops: the byte that ends the value, in each byte.
+        least: the least byte that does not interrupt it, in each byte.
+    """
+    stop, backslash = word ^ stops, word ^ BACKSLASHES
+    marked = (word - least) | word | ((stop - ONES) & ~stop) | ((backslash - ONES) & ~backslash)
+    return marked & HIGHEST_BITS
 
 
 @compiled_part
@@ -340,14 +442,16 @@ def _read(data, begin, end, kind, escaped):  # type: ignore[no-untyped-def] # nu
 
 @compiled
 def scan(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop, inlined for its speed
-    data, lines, between, between_ends, stops, slots, kinds, escapes, spans, numbers, of_attempts
+    data, words, lines, between, between_words, between_ends, stops, slots, kinds, escapes, spans, numbers, of_attempts
 ):
     """Return which lines have the shape, and fill in the positions of their values.
 
     Args:
         data: bytes of all lines.
+        words: of these, as from ``words_of``.
         lines: begin of each line, and end of the last.
         between: the bytes before the first value, between values, and after the last, concatenated.
+        between_words: of these, as from ``words_of``.
         between_ends: end of each of these in ``between``.
         stops: the byte that ends each value; ``LINE_FEED``: the end of the line; ``CARRIAGE_RETURN``: that, and it has
             no blank.
@@ -367,9 +471,12 @@ def scan(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop, 
     interrupts[:, :SPACE] = True
     interrupts[:, BACKSLASH] = True
     interrupts[:, BEYOND_ASCII:] = True
+    stop_words, least_words = np.empty(len(stops), np.uint64), np.empty(len(stops), np.uint64)
     for value in range(len(stops)):
         interrupts[value, stops[value]] = True
         interrupts[value, SPACE] |= stops[value] == CARRIAGE_RETURN
+        stop_words[value] = np.uint64(stops[value]) * ONES
+        least_words[value] = BLANKS + ONES if stops[value] == CARRIAGE_RETURN else BLANKS
     sound = np.zeros(count, np.bool_)
     last_address = spans.shape[1] - 1
     for line in range(count):
@@ -380,16 +487,24 @@ def scan(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop, 
         spans[line, last_address, 0], spans[line, last_address, 1] = 0, 0
         for value in range(len(between_ends)):
             stop = between_ends[value]
-            if not _stands(data, at, end, between, begin, stop):
+            length = stop - begin
+            if at < 0 or at + length > end or not _equal(data, words, at, between, between_words, begin, length):
                 at = -1
                 break
-            at += stop - begin
+            at += length
             begin = stop
             if value == len(slots):
                 break
             first = at
             position, escaped = np.uint64(first), False
-            while position < np.uint64(end) and not interrupts[value, data[position]]:
+            stopped = np.uint64(0)
+            while position + EIGHT <= np.uint64(end):
+                stopped = _interrupted(words[position], stop_words[value], least_words[value])
+                if stopped:
+                    position += (((stopped & (~stopped + ONE)) >> SEVEN) * PLACES) >> FIFTY_SIX
+                    break
+                position += EIGHT
+            while not stopped and position < np.uint64(end) and not interrupts[value, data[position]]:
                 position += ONE
             at = np.int64(position)
             if at == end or data[position] != stops[value]:
@@ -402,7 +517,9 @@ def scan(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop, 
                 blank = first == at or (at == first + 1 and data[first] == DASH)
                 numbers[slot, line] = BLANK if blank else 0
                 continue
-            number, attempts, fact = _read(data, first, at, kinds[value], escaped)
+            number, attempts, fact = _plain(data, words, first, at, kinds[value]), int(kinds[value] in TIMES), 0
+            if number == ODD:
+                number, attempts, fact = _read(data, first, at, kinds[value], escaped)
             numbers[slot, line] = number
             if number == ODD:
                 at = -1
@@ -449,16 +566,14 @@ def _copy_unescaped(data, begin, end, copied, to):  # type: ignore[no-untyped-de
 
 
 @compiled
-def all_equal(data, spans, rows, slot):  # type: ignore[no-untyped-def] # numba
+def all_equal(data, words, spans, rows, slot):  # type: ignore[no-untyped-def] # numba
     """Return whether the value of a slot is the same in all lines."""
+    first = spans[rows[0], slot, 0]
+    length = spans[rows[0], slot, 1] - first
     for k in range(1, len(rows)):
-        first, begin = spans[rows[0], slot, 0], spans[rows[k], slot, 0]
-        length = spans[rows[0], slot, 1] - first
-        if spans[rows[k], slot, 1] - begin != length:
+        begin = spans[rows[k], slot, 0]
+        if spans[rows[k], slot, 1] - begin != length or not _equal(data, words, begin, data, words, first, length):
             return False
-        for at in range(length):
-            if data[first + at] != data[begin + at]:
-                return False
     return True
 
 

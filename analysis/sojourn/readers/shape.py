@@ -185,7 +185,7 @@ class Scanned:
         """Return whether all valid lines have one text, as nearly every block has of a service, a proxy, a stamp."""
         if len(slots) > 1 or not len(self.rows) or (null is not None and null.any() and not null.all()):
             return False
-        return bool(scan.all_equal(self.data, self.spans, self.rows, slots[0]))
+        return bool(scan.all_equal(self.data, scan.words_of(self.data), self.spans, self.rows, slots[0]))
 
     def _copied(self, slots: Sequence[int], null: Bools | None) -> pl.Series:
         slot_numbers = np.array(slots, np.int32)
@@ -217,8 +217,8 @@ def shape_lines(block: Block, shape: Shape) -> tuple[Scanned, Bools]:
     """Return the lines of a block that have a shape, and whether each line has it."""
     spans, numbers, of_attempts = _scratch(len(block.ends) - 1, len(shape.slot_of))
     like = scan.scan(
-        block.data, block.ends, shape.between, shape.ends, shape.stops, shape.slots, shape.kinds, shape.escapes,
-        spans, numbers, of_attempts,
+        block.data, scan.words_of(block.data), block.ends, shape.between, scan.words_of(shape.between), shape.ends,
+        shape.stops, shape.slots, shape.kinds, shape.escapes, spans, numbers, of_attempts,
     )  # fmt: skip
     if block.accepted is not None:
         like[np.setdiff1d(np.arange(len(like)), block.accepted)] = False

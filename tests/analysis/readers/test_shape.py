@@ -74,6 +74,37 @@ def test_every_value_in_every_key(tmp_path: Path) -> None:
     check(written(tmp_path / "access.jsonl", records))
 
 
+@pytest.mark.parametrize("key", ["request_time", "bytes_sent", "upstream_response_time"])
+def test_numbers_of_every_length(tmp_path: Path, key: str) -> None:
+    """Eight bytes of a number are read at once: each length, with and without a point, and with another byte."""
+    digits = "9182736450918273645"
+    numbers = [digits[:whole] + "." * (places > 0) + digits[:places] for whole in range(18) for places in range(8)]
+    odd = [
+        number[:position] + byte + number[position + 1 :]
+        for number in ("1", "12345678", "123456789", "1234567890", "1.234", "12.345678", "1234567890.123")
+        for position in range(len(number))
+        for byte in "/:. é"
+    ]
+    records: list[dict[str, str] | bytes] = [
+        {**json.loads(LINES[number % len(LINES)]), key: value} for number, value in enumerate((*numbers, *odd))
+    ]
+    check(written(tmp_path / "access.jsonl", records))
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_texts_with_an_interruption_at_every_place(tmp_path: Path, ascii_only: bool) -> None:
+    texts = [
+        "x" * before + byte + "y" * behind
+        for byte in ("", '"', "\\", "\x01", "\x1f", " ", "\x7f", "\x80", "é", "z")
+        for before in range(10)
+        for behind in (0, 1, 7, 9)
+    ]
+    records = [{**json.loads(LINES[number % len(LINES)]), "uri": text} for number, text in enumerate(texts)]
+    lines = [json.dumps(each, separators=(",", ":"), ensure_ascii=ascii_only).encode() for each in records]
+    lines += [line.replace(b"\\u0001", b"\x01") for line in lines]
+    check(written(tmp_path / "access.jsonl", [*lines]))
+
+
 @settings(max_examples=5, deadline=None)
 @given(
     changes=st.lists(st.tuples(st.integers(0, 299), st.sampled_from(KEYS), st.sampled_from(VALUES)), max_size=40),

@@ -17,7 +17,7 @@ from sojourn.readers.formats.from_text import format_from_text
 from sojourn.readers.inputs import opened_inputs
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import RECORD
-from sojourn.readers.scan import CLOCK, scan
+from sojourn.readers.scan import CLOCK, scan, words_of
 from sojourn.readers.text_shape import scanned_text
 from test_shape import check
 
@@ -130,10 +130,10 @@ def test_instants_of_the_common_log_format(at: datetime, quarters: int) -> None:
 
 def clock(text: str) -> int:
     data = np.frombuffer(text.encode() + b"\n", np.uint8)
-    numbers = np.zeros((1, 1), np.int64)
+    numbers, nothing = np.zeros((1, 1), np.int64), np.zeros(0, np.uint8)
     scan(
-        data, np.array([0, len(data)], np.int32), np.zeros(0, np.uint8), np.array([0, 0], np.int32),
-        np.array([10], np.uint8), np.zeros(1, np.int32), np.array([CLOCK], np.int32), False,
+        data, words_of(data), np.array([0, len(data)], np.int32), nothing, words_of(nothing),
+        np.array([0, 0], np.int32), np.array([10], np.uint8), np.zeros(1, np.int32), np.array([CLOCK], np.int32), False,
         np.zeros((1, 2, 2), np.int32), numbers, np.zeros((2, 1), np.int64),
     )  # fmt: skip
     return int(numbers[0, 0])

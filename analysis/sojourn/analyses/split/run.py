@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO, cast
 
-from sojourn.analyses.pcap.log_join import READ
-from sojourn.analyses.pcap.run import pcap
 from sojourn.analyses.split.analysis import checked_groups, split_of
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.column_errors import no_column
@@ -15,8 +13,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.frame import Requests
 from sojourn.model.groups import DEFAULT_GROUPS
 from sojourn.model.instants import Instant
-from sojourn.model.verdict import SLO
-from sojourn.nginx.delays import delaying_directives
+from sojourn.model.verdict import SLO, Directives
 from sojourn.readers.inputs import Source, SourcesLike, listed
 from sojourn.sources.open_requests import OpenedRequests, Where, of_requests
 from sojourn.sources.opening import RequestsLike, open_sources, read_already, requests_from
@@ -79,7 +76,7 @@ def split(
     """
     by, captures = [by] if isinstance(by, str) else by, listed(captures)
     checked_groups(by)
-    directives = None if nginx is None else delaying_directives(Path(nginx))
+    directives = None if nginx is None else _directives(Path(nginx))
     if read_already(sources):
         opened = requests_from(
             sources, spans=spans, app_log=app_log, since=since, until=until, where=where, workers=workers
@@ -90,6 +87,8 @@ def split(
             with_wire(result, captures)
         return result
     if captures:
+        from sojourn.analyses.pcap.log_join import READ  # noqa: PLC0415 - a tenth of the modules of a split
+
         columns = (*columns, *READ)
     with open_sources(
         cast(SourcesLike, sources),
@@ -111,6 +110,12 @@ def split(
     return result
 
 
+def _directives(configuration: Path) -> Directives:
+    from sojourn.nginx.delays import delaying_directives  # noqa: PLC0415 - few commands read a configuration
+
+    return delaying_directives(configuration)
+
+
 def _checked_columns(requests: OpenedRequests, columns: Sequence[str]) -> None:
     """Check that requests that are read already have the columns.
 
@@ -129,6 +134,8 @@ def with_wire(result: SplitResult, captures: Sequence[Source]) -> None:
     Raises:
         SojournError: a capture cannot be read.
     """
+    from sojourn.analyses.pcap.run import pcap  # noqa: PLC0415 - a tenth of the modules of a split
+
     result.wire = pcap(captures, log=result)
     result.audit.wire = result.wire.checks
 
