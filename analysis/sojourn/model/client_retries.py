@@ -10,7 +10,7 @@ import polars as pl
 from sojourn.model.components import failed
 
 CLIENT = ("remote_addr", "method", "uri")
-IS_KNOWN = pl.all_horizontal((pl.col(column) != "").fill_null(value=False) for column in CLIENT)
+HAS_CLIENT = pl.all_horizontal((pl.col(column) != "").fill_null(value=False) for column in CLIENT)
 """Whether a row has all columns of ``CLIENT``."""
 AGAIN = 60.0  # s after a failure: a later request of the same client is not a retry
 FAILED = failed(pl.col("status"))
