@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,6 +35,8 @@ SETTINGS = {"do_not_merge_across_partitions_select_final": 1, "session_timezone"
 # Without a pass of the planner that takes more than half of its time for a split and infers nothing there. Older
 # servers have no such setting.
 PLANNING = {"optimize_and_compare_chain": 0}
+# For the steps of the split: to select the rows of each branch costs more than to compute all branches. None fails.
+EVERY_BRANCH = {"short_circuit_function_evaluation": "disable"}
 
 # What the engine answers where it cannot read the files of a part, and what it says of the part.
 _UNREADABLE = re.compile(
@@ -106,6 +108,13 @@ class Store:
         """Whether the engine runs in this process."""
         return self.address.embedded
 
+    def permitted(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of the settings that a query can set here: older servers lack some, and a profile fixes some."""
+        if self.embedded:
+            return dict(settings)
+        of_server = self.client.server_settings
+        return {name: value for name, value in settings.items() if (own := of_server.get(name)) and not own.readonly}
+
     def close(self) -> None:
         """Close the connection; an embedded engine stops with its last one."""
         self.client.close()
@@ -137,7 +146,10 @@ def connect(dsn: str | Dsn, *, database: str | None = None) -> Store:
         client = _client(address, database or address.database)
     # Instants without a time zone are in the zone of the session; the client would assume that of a machine.
     client.tz_source, client.server_tz = "server", UTC
-    return Store(client, address)
+    store = Store(client, address)
+    for name, value in store.permitted(PLANNING).items():
+        client.set_client_setting(name, value)
+    return store
 
 
 def _client(address: Dsn, database: str) -> Client:
@@ -152,9 +164,7 @@ def _client(address: Dsn, database: str) -> Client:
         with chdir("/"):
             with needed_for("a chdb:// store", "store"):
                 import chdb  # noqa: F401, PLC0415
-            return clickhouse_connect.get_client(
-                interface="chdb", path=path, database=database, settings=SETTINGS | PLANNING
-            )
+            return clickhouse_connect.get_client(interface="chdb", path=path, database=database, settings=SETTINGS)
     client = clickhouse_connect.get_client(
         host=address.host,
         port=address.port,
@@ -171,9 +181,6 @@ def _client(address: Dsn, database: str) -> Client:
     )
     if not client.server_settings:  # a truncated head looks like an answer without a body
         raise ConnectionError("RemoteDisconnected")
-    for name, value in PLANNING.items():
-        if (setting := client.server_settings.get(name)) and not setting.readonly:
-            client.set_client_setting(name, value)
     from clickhouse_connect.driver.httpclient import HttpClient  # noqa: PLC0415 - these two take their time to load
     from urllib3 import Timeout  # noqa: PLC0415
 
