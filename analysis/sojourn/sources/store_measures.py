@@ -26,7 +26,7 @@ from sojourn.model.one_worker import Overlap
 from sojourn.sources.coverage_rows import coverage_of
 from sojourn.sources.store_chart_measures import ChartMeasures
 from sojourn.store import statements as sql
-from sojourn.store.client import EVERY_BRANCH, Store, connect, in_utc, plainly
+from sojourn.store.client import Store, connect, in_utc, plainly
 
 # Quantiles are exact up to this many requests, which takes about 250 bytes of the store's memory a request.
 EXACT_ROWS = 5_000_000
@@ -284,7 +284,7 @@ class StoreMeasures(ChartMeasures):
             answer = store.client.query(
                 statement,
                 parameters=self._which.bound(statement, **parameters),
-                settings=store.permitted(EVERY_BRANCH),
+                settings=store.permitted(sql.EVERY_BRANCH),
             )
         return [dict(zip(answer.column_names, map(_plain, row), strict=True)) for row in answer.result_rows]
 

@@ -32,11 +32,8 @@ _OTHER_TABLES = re.compile(r"UNKNOWN_TABLE|UNKNOWN_IDENTIFIER|NO_SUCH_COLUMN_IN_
 # A partition holds whole days, and a record's day is part of what makes it itself: no duplicate crosses partitions.
 # Instants are shown and truncated in UTC, for any zone of server and client: the embedded engine uses TZ's zone.
 SETTINGS = {"do_not_merge_across_partitions_select_final": 1, "session_timezone": "UTC"}
-# Without a pass of the planner that takes more than half of its time for a split and infers nothing there. Older
-# servers have no such setting.
+# Without a pass of the planner that takes more than half of its time for a split and infers nothing there.
 PLANNING = {"optimize_and_compare_chain": 0}
-# For the steps of the split: to select the rows of each branch costs more than to compute all branches. None fails.
-EVERY_BRANCH = {"short_circuit_function_evaluation": "disable"}
 
 # What the engine answers where it cannot read the files of a part, and what it says of the part.
 _UNREADABLE = re.compile(
@@ -110,10 +107,9 @@ class Store:
 
     def permitted(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of the settings that a query can set here: older servers lack some, and a profile fixes some."""
-        if self.embedded:
-            return dict(settings)
-        of_server = self.client.server_settings
-        return {name: value for name, value in settings.items() if (own := of_server.get(name)) and not own.readonly}
+        own = {} if self.embedded else self.client.server_settings
+        free = {name for name, setting in own.items() if not setting.readonly}
+        return {name: value for name, value in settings.items() if self.embedded or name in free}
 
     def close(self) -> None:
         """Close the connection; an embedded engine stops with its last one."""

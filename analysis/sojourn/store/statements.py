@@ -38,6 +38,8 @@ from sojourn.store.waits import WAITS
 
 # Columns whose values a store finds by an index: the condition is repeated in a form that uses the index.
 INDEXED = ("service", "route", "request_id")
+# For the steps of the split: to select the rows of each branch costs more than to compute all branches. None fails.
+EVERY_BRANCH = {"short_circuit_function_evaluation": "disable"}
 # Spans of requests that arrived in a window: their instants are on another clock, and late where a queue was long.
 SPAN_MARGIN = timedelta(days=1)
 
