@@ -36,6 +36,7 @@ SUITES = {
     "agent": "Agent",
     "export": "Export to Prometheus",
     "generator": "Load generator",
+    "day": "One day of a big site",
 }
 LIBRARIES = ("polars", "duckdb", "numpy", "numba", "pyarrow", "chdb")
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 import sojourn
 from sojourn.model.frame import COLUMNS, SCHEMA
@@ -69,6 +70,19 @@ def test_chosen_columns_of_chosen_rows(loaded: tuple[Path, str]) -> None:
     wanted, result = (sojourn.read(source, **arguments).rows.collect() for source in loaded)  # type: ignore[arg-type]
     assert result.columns == ["status", "upstream"]
     assert len(result) == len(wanted) > 100
+
+
+def test_rows_are_in_the_order_of_their_ends_whatever_columns_are_read(
+    loaded: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows_module, "ROWS_PER_QUESTION", 500)
+    ends = read_store(loaded[1], ("time", "request_id")).rows.collect()
+    assert ends["time"].is_sorted()
+    ids = read_store(loaded[1], ("request_id",)).rows.collect()
+    assert ids.columns == ["request_id"]
+    lone = ends.filter(pl.col("time").is_unique())["request_id"]
+    assert ids["request_id"].filter(ids["request_id"].is_in(lone.implode())).to_list() == lone.to_list()
+    assert sorted(ids["request_id"]) == sorted(ends["request_id"])
 
 
 def test_pieces_hold_every_row_once_and_go_to_disk(loaded: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,11 +80,12 @@ def stream_store(
         _refuse_above(ROW_LIMIT if limit is None else limit, sum(count for _, count in minutes), "requests", store)
         (spans,) = _answer(store, sql.of_window("spans_counted", which), which).result_rows
         _refuse_above(SPAN_LIMIT, sum(spans), "spans", store)
+        schema = {name: SCHEMA[name] for name in (*columns, "time")}
+        statement = sql.rows(tuple(schema), f"{which.conditions} AND {sql.BETWEEN}")
         for begin, end in _slices(minutes):
-            statement = sql.rows(columns, f"{which.conditions} AND {sql.BETWEEN}")
             with _stream(store, statement, which, slice_begin=begin, slice_end=end) as tables:
-                for table in tables:
-                    spool.add(_frame(table, {name: SCHEMA[name] for name in columns}))
+                frames = [_frame(table, schema) for table in tables]
+            spool.add(pl.concat([pl.DataFrame(schema=schema), *frames]).sort("time").select(columns))
         with _stream(store, sql.of_window("spans", which), which) as tables:
             span_frames = [_frame(table, SPANS_SCHEMA) for table in tables]
         records = stored_records(store, selection, rejects_to)

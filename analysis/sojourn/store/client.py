@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,8 +32,7 @@ _OTHER_TABLES = re.compile(r"UNKNOWN_TABLE|UNKNOWN_IDENTIFIER|NO_SUCH_COLUMN_IN_
 # A partition holds whole days, and a record's day is part of what makes it itself: no duplicate crosses partitions.
 # Instants are shown and truncated in UTC, for any zone of server and client: the embedded engine uses TZ's zone.
 SETTINGS = {"do_not_merge_across_partitions_select_final": 1, "session_timezone": "UTC"}
-# Without a pass of the planner that takes more than half of its time for a split and infers nothing there. Older
-# servers have no such setting.
+# Without a pass of the planner that takes more than half of its time for a split and infers nothing there.
 PLANNING = {"optimize_and_compare_chain": 0}
 
 # What the engine answers where it cannot read the files of a part, and what it says of the part.
@@ -106,6 +105,12 @@ class Store:
         """Whether the engine runs in this process."""
         return self.address.embedded
 
+    def permitted(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of the settings that a query can set here: older servers lack some, and a profile fixes some."""
+        own = {} if self.embedded else self.client.server_settings
+        free = {name for name, setting in own.items() if not setting.readonly}
+        return {name: value for name, value in settings.items() if self.embedded or name in free}
+
     def close(self) -> None:
         """Close the connection; an embedded engine stops with its last one."""
         self.client.close()
@@ -137,7 +142,10 @@ def connect(dsn: str | Dsn, *, database: str | None = None) -> Store:
         client = _client(address, database or address.database)
     # Instants without a time zone are in the zone of the session; the client would assume that of a machine.
     client.tz_source, client.server_tz = "server", UTC
-    return Store(client, address)
+    store = Store(client, address)
+    for name, value in store.permitted(PLANNING).items():
+        client.set_client_setting(name, value)
+    return store
 
 
 def _client(address: Dsn, database: str) -> Client:
@@ -152,9 +160,7 @@ def _client(address: Dsn, database: str) -> Client:
         with chdir("/"):
             with needed_for("a chdb:// store", "store"):
                 import chdb  # noqa: F401, PLC0415
-            return clickhouse_connect.get_client(
-                interface="chdb", path=path, database=database, settings=SETTINGS | PLANNING
-            )
+            return clickhouse_connect.get_client(interface="chdb", path=path, database=database, settings=SETTINGS)
     client = clickhouse_connect.get_client(
         host=address.host,
         port=address.port,
@@ -171,9 +177,6 @@ def _client(address: Dsn, database: str) -> Client:
     )
     if not client.server_settings:  # a truncated head looks like an answer without a body
         raise ConnectionError("RemoteDisconnected")
-    for name, value in PLANNING.items():
-        if (setting := client.server_settings.get(name)) and not setting.readonly:
-            client.set_client_setting(name, value)
     from clickhouse_connect.driver.httpclient import HttpClient  # noqa: PLC0415 - these two take their time to load
     from urllib3 import Timeout  # noqa: PLC0415
 

@@ -48,11 +48,11 @@ def run(settings: Settings) -> Measurements:
     measurements.versions["Vector"] = version
     count = settings.sized(LINES, 1_000)
     logs = {"whole": written_log(settings.folder, count), "start": written_log(settings.folder, FEW)}
-    runs = {"agent": (_agent, SINK), "reading": (_reading, READER)}
+    runs = {"agent": (lay_out_shipping, SINK), "reading": (_reading, READER)}
     receiver, store = started_receiver(settings.folder)
     try:
         jobs = {
-            (name, size): _job(
+            (name, size): shipping_job(
                 settings.folder, vector, lay_out, component, log, count if size == "whole" else FEW, store
             )
             for name, (lay_out, component) in runs.items()
@@ -77,7 +77,7 @@ def run(settings: Settings) -> Measurements:
     return measurements
 
 
-def _job(
+def shipping_job(
     folder: Path,
     vector: str,
     lay_out: Callable[[Path, Path, str], Path],
@@ -110,7 +110,8 @@ def _sent(metrics: Path, component: str) -> float:
     return counts[-1].events if counts else 0.0
 
 
-def _agent(work: Path, logs: Path, store: str) -> Path:
+def lay_out_shipping(work: Path, logs: Path, store: str) -> Path:
+    """Write the agent's configuration, and return the file that it counts into."""
     return lay_out_agent(work, logs, store, COUNT_SECONDS)
 
 
