@@ -9,7 +9,7 @@ from itertools import islice
 
 import polars as pl
 
-from sojourn.model.client_retries import CLIENT, HAS_CLIENT
+from sojourn.model.client_retries import CLIENT, has_client
 from sojourn.model.frame import SPLIT_COLUMNS, Records, dtype_of
 from sojourn.readers.blocks import Parsers, format_of
 from sojourn.readers.foreign_logs import LENGTH, LINES
@@ -110,7 +110,7 @@ class Parser:
         Long paths would otherwise be copied with each step that follows.
         """
         if set(CLIENT) <= set(rows.columns):
-            rows = rows.with_columns(pl.when(HAS_CLIENT).then(pl.struct(CLIENT).hash()).alias(CLIENT_REQUEST))
+            rows = rows.with_columns(pl.when(has_client(CLIENT)).then(pl.struct(CLIENT).hash()).alias(CLIENT_REQUEST))
             rows = rows.drop(CLIENT)
         if PATH in rows.columns:
             rows = rows.with_columns(pl.when(pl.col(PATH).str.len_bytes() <= PATH_LENGTH).then(PATH))
