@@ -87,7 +87,7 @@ def split(
             with_wire(result, captures)
         return result
     if captures:
-        from sojourn.analyses.pcap.log_join import READ  # noqa: PLC0415 - a tenth of the modules of a split
+        from sojourn.analyses.pcap.log_join import READ  # noqa: PLC0415 - 50 modules
 
         columns = (*columns, *READ)
     with open_sources(
@@ -134,7 +134,7 @@ def with_wire(result: SplitResult, captures: Sequence[Source]) -> None:
     Raises:
         SojournError: a capture cannot be read.
     """
-    from sojourn.analyses.pcap.run import pcap  # noqa: PLC0415 - a tenth of the modules of a split
+    from sojourn.analyses.pcap.run import pcap  # noqa: PLC0415 - 50 modules
 
     result.wire = pcap(captures, log=result)
     result.audit.wire = result.wire.checks
