@@ -122,7 +122,7 @@ def run(settings: Settings) -> Measurements:
         Row(f"store: a day of {DAY:,} requests on disk", "GB", _at(on_disk, DAY) / 1e9,
             note=f"all tables, {_measured(on_disk)}")
     )  # fmt: skip
-    measurements.slopes.append(on_disk)
+    _add_slopes(measurements, on_disk)
     for name, question in QUESTIONS.items():
         _add_question(measurements, name, question, points[name])
     return measurements
@@ -152,7 +152,7 @@ def _ship_and_load(settings: Settings, measurements: Measurements) -> None:
         start = points.costs.pop(FEW)
         slope = points.slope(name, lambda cost, start=start: cost.cpu - start.cpu)  # type: ignore[misc]
         peak = max(cost.peak_mb for cost in points.costs.values())
-        measurements.slopes.append(slope)
+        _add_slopes(measurements, slope)
         measurements.rows.append(
             Row(f"{name}, a day of {DAY:,} requests", "hours of a core", _at(slope, DAY) / 3600, goal=HOURS_OF_A_CORE,
                 at="most", peak_mb=peak or None, note=_measured(slope))
@@ -171,7 +171,12 @@ def _add_question(measurements: Measurements, name: str, question: Question, poi
         Row(what, "s", cost.seconds, goal=question.seconds, at="most", peak_mb=cost.peak_mb, note=note),
         Row(f"{what}: memory", "MB", cost.peak_mb, goal=MEMORY, at="most"),
     ]
-    measurements.slopes += [slope, points.slope(f"{name}: memory", lambda cost: cost.peak_mb, "MB")]
+    _add_slopes(measurements, slope, points.slope(f"{name}: memory", lambda cost: cost.peak_mb, "MB"))
+
+
+def _add_slopes(measurements: Measurements, *slopes: Slope) -> None:
+    """Add the slopes of more than one size: a scaled run may have one only."""
+    measurements.slopes += [slope for slope in slopes if len(slope.sizes) > 1]
 
 
 def _at(slope: Slope, size: int) -> float:
