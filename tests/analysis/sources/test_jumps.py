@@ -115,6 +115,8 @@ def answer_of(*arguments: str) -> dict[str, Any]:
 def test_split_has_the_figures_of_the_others_and_a_note(log: Path, tmp_path: Path) -> None:
     answer = answer_of("split", str(log))
     alone = answer_of("split", str(log_of(tmp_path / "access.jsonl", TRIAL)))
+    for each in (answer, alone):  # all responses are equal: the significance of their trend is that of rounding
+        next(check for check in each["audit"]["checks"] if check["name"] == "stationarity").pop("value")
     assert answer["records"] == {**alone["records"], "read": 1_002, "accepted": 1_002, "set_apart": SET_APART}
     assert "set apart" in answer["notes"][0]
     same = ("requests", "window", "response_time", "components", "audit")
