@@ -10,7 +10,6 @@ referers and user agents in the combined log, as browsers send them: an analyser
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import IO, cast
 
 import duckdb
+from sojourn.nginx.log_format import log_format
+from sojourn.nginx.syntax import parsed
 from sojourn_lab.resources import resource_file
 
 from benchmarks.odd_lines import ESCAPED, NOT_ASCII, ODD, OTHER_BACKEND, REFUSED_AFTER, THOUSAND
@@ -119,8 +120,9 @@ def write_log(shape: LogShape, path: Path) -> None:
 
 
 def _lean_keys() -> list[str]:
-    text = resource_file("nginx", "sojourn_lean.conf").read_text().partition("log_format sojourn")[2]
-    return re.findall(r'"(\w+)":"\$', text)
+    path = resource_file("nginx", "sojourn_lean.conf")
+    directives = parsed(path.read_text(), str(path)).block
+    return next(list(log_format(each).keys) for each in directives if each.name == "log_format")
 
 
 def write_combined(shape: LogShape, path: Path) -> None:

@@ -116,9 +116,14 @@ def test_redirect_of_the_app_keeps_the_first_stamp(serve: Shop, upstream: Start)
     nginx = serve(server, edit=lean)
     get(nginx, "/")
     get(nginx, "/bare")
-    kept, late = logged(nginx, 2)
+    first_row, late = logged(nginx, 2)
     stamps = [each.value("x-request-start") for each in (*first.requests, *second.requests)]
-    assert stamps == [f"t={kept['request_start']}", None, f"t={kept['request_start']}", f"t={late['request_start']}"]
+    assert stamps == [
+        f"t={first_row['request_start']}",
+        None,
+        f"t={first_row['request_start']}",
+        f"t={late['request_start']}",
+    ]
     assert float(late["request_start"]) > 0
 
 

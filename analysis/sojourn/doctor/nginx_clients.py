@@ -10,7 +10,6 @@ from sojourn.doctor.nginx_headers import (
     GUARDED,
     NO_INSTANTS,
     OWN_STAMP,
-    REQUEST_HEADERS,
     REQUEST_NAMES,
     STAMPS,
     RequestHeader,
@@ -19,7 +18,6 @@ from sojourn.doctor.nginx_headers import (
 )
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, adding, replacing, word, written
 from sojourn.doctor.nginx_own_stamp import own_value
-from sojourn.doctor.nginx_records import FULL
 from sojourn.model.formatting import printable
 
 CODE = "headers-pass"
@@ -52,12 +50,13 @@ def _sent_on(conf: Conf, handover: Pass, holder: Level) -> Iterator[Finding]:
     for name, value, line in handover.sent():
         if name not in headers or name in STAMPS or not comes_from_client(conf, value):
             continue
-        text = headers[name].line(handover.family, _of_record(conf, headers[name]))
+        header = headers[name]
+        text = header.line(handover.family, header.bare if conf.record is None else conf.record.value(header))
         yield Finding(
             CODE,
             WARNING,
             holder.title,
-            f"{holder.title} sends on the {headers[name].name} of any client ({printable(value)}).",
+            f"{holder.title} sends on the {header.name} of any client ({printable(value)}).",
             _WHY,
             *replacing(line, text, holder),
         )
@@ -127,25 +126,15 @@ def override_lines(conf: Conf, handover: Pass, present: Collection[str], like: L
             own_lines[header_name(each.args[0])] = written(each)
     return [
         own_lines.get(header.name.lower()) or header.line(handover.family, _value(conf, handover, header))
-        for header in _set_headers(conf)
+        for header in (GUARDED if conf.usable_record is None else conf.usable_record.headers)
         if header.name.lower() not in present
     ]
 
 
-def _set_headers(conf: Conf) -> tuple[RequestHeader, ...]:
-    if conf.record is not None:
-        return conf.record.headers
-    return REQUEST_HEADERS if conf.blank else GUARDED
-
-
-def _of_record(conf: Conf, header: RequestHeader) -> str:
-    return header.bare if conf.record is None else conf.record.value(header)
-
-
 def _value(conf: Conf, handover: Pass, header: RequestHeader) -> str:
     """Return the value to send; for a stamp without Sojourn's files, the one that the configuration logs or sends."""
-    if conf.record is not None or conf.blank:
-        return (conf.record or FULL).value(header)
+    if conf.usable_record is not None:
+        return conf.usable_record.value(header)
     if header.bare != OWN_STAMP:
         return header.bare
     sent = [value for each in (handover, *conf.passes) for name, value, _ in each.sent() if name in STAMPS and value]

@@ -217,6 +217,11 @@ class Conf:
         """Whether ``sojourn.conf`` or the file of another record is included."""
         return self.record is not None
 
+    @property
+    def usable_record(self) -> Record | None:
+        """The record whose files a fix can include or name; None where the configuration stamps without any."""
+        return self.record or (FULL if self.blank else None)
+
     @cached_property
     def guarded(self) -> tuple[RequestHeader, ...]:
         """The headers whose values of a client must not reach an app; by ``$sojourn_trace``, the trace context too."""
@@ -261,9 +266,9 @@ class Conf:
         A configuration that stamps without Sojourn's files has none of their variables, and the folder of an earlier
         version may lack the file.
         """
-        if not (self.has_includes or self.blank):
+        record, main = self.usable_record, self._include_file
+        if record is None:
             return None
-        record, main = self.record or FULL, self._include_file
         name = record.include_name(family)
         if main is not None and os.path.exists(main) and not os.path.exists(os.path.join(os.path.dirname(main), name)):
             return None

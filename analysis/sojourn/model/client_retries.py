@@ -42,5 +42,5 @@ def client_retries(table: pl.DataFrame, client: Sequence[str]) -> pl.Series:
     before, failed = (pl.col(name).shift(1).over(client, order_by=["start", "ended"]) for name in ("ended", "failed"))
     lately = (pl.col("begun") - before).is_between(-0.002, AGAIN)  # nginx's clock ticks in milliseconds
     again = np.zeros(len(table), np.bool_)
-    again[looked_at.to_numpy()] = some.select((is_complete & lately & failed).fill_null(False)).to_series().to_numpy()
+    again[looked_at.to_numpy()] = some.select((lately & failed).fill_null(False)).to_series().to_numpy()
     return table.select(again=pl.when(is_complete).then(pl.Series(again))).to_series()

@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -163,6 +164,7 @@ class Scanned:
             return none(self, pl.String)
         return self._gathered([self.shape.slot_of.get(key, -1) for key in keys], null)
 
+    @cached_property
     def from_cache(self) -> Bools:
         """Return which answers, or their headers, came from the cache of nginx."""
         blank = self.blank(CACHE_STATUS)
@@ -314,13 +316,13 @@ def _number_of(key: str) -> Callable[[Scanned, str], pl.Series]:
 def _of_app(key: str) -> Callable[[Scanned, str], pl.Series]:
     def column(lines: Scanned, _: str) -> pl.Series:
         value, blank = lines.number(key)
-        return series(value, blank | lines.from_cache())
+        return series(value, blank | lines.from_cache)
 
     return column
 
 
 def _worker(lines: Scanned, name: str) -> pl.Series:
-    return lines.text([name], lines.blank(name) | lines.from_cache())
+    return lines.text([name], lines.blank(name) | lines.from_cache)
 
 
 def none(lines: Scanned, dtype: type[pl.DataType]) -> pl.Series:

@@ -107,9 +107,10 @@ class Store:
 
     def permitted(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of the settings that a query can set here: older servers lack some, and a profile fixes some."""
-        own = {} if self.embedded else self.client.server_settings
-        free = {name for name, setting in own.items() if not setting.readonly}
-        return {name: value for name, value in settings.items() if self.embedded or name in free}
+        if self.embedded:
+            return dict(settings)
+        own = self.client.server_settings
+        return {name: value for name, value in settings.items() if name in own and not own[name].readonly}
 
     def close(self) -> None:
         """Close the connection; an embedded engine stops with its last one."""
