@@ -55,7 +55,8 @@ def run_suite(name: str, repeats: int, scale: float) -> dict[str, Any]:
             suite: Measurements = importlib.import_module(f"benchmarks.suites.{name}").run(settings)
         except (SystemExit, Exception) as error:
             suite = Measurements(skipped=[f"{type(error).__name__}: {error}"])
-    return {"title": SUITES[name], "repeats": repeats, "scale": scale, **suite.to_dict()}
+    of_run = {"title": SUITES[name], "repeats": repeats, "scale": scale, "machine": machine()}
+    return {**of_run, **suite.to_dict()}
 
 
 def whole(suites: dict[str, Any]) -> dict[str, Any]:
@@ -67,12 +68,20 @@ def whole(suites: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _measured(file: Path) -> dict[str, Any]:
+    """Return the suites of a file, each with its machine; none if there is no such file."""
+    if not file.exists():
+        return {}
+    results = json.loads(file.read_text())
+    return {name: {"machine": results["machine"], **suite} for name, suite in results["suites"].items()}
+
+
 def _say(text: str) -> None:
     print(f"bench: {text}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def main() -> None:
-    """Measure, print the page and write both files; suites that are not run keep their results in the file."""
+    """Measure, print the page and write both files; suites that are not run keep the results that the files have."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help=f"comma-separated list of {', '.join(SUITES)}")
     parser.add_argument("--repeats", type=int, default=5)
@@ -85,7 +94,8 @@ def main() -> None:
         parser.error(f"no such suite: {unknown[0]}")
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / "bench.json"
-    suites = json.loads(file.read_text())["suites"] if file.exists() else {}
+    suites = _measured(options.publish / "benchmarks.json") if options.publish else {}
+    suites |= _measured(file)
     for name in names:
         suites[name] = run_suite(name, options.repeats, options.scale)
         # After each suite: an interrupted run keeps the results so far.

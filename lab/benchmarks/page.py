@@ -23,12 +23,12 @@ def published(results: dict[str, Any]) -> str:
 
 def page(results: dict[str, Any]) -> str:
     """Return the tables of ratios and slopes, with the machine and the versions."""
-    machine = results["machine"]
-    lines = [f"On {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}."]
+    lines = [f"On {_machine(results['machine'])}."]
     versions = dict(results["versions"])
     for suite in results["suites"].values():
         size = "" if suite["scale"] == 1.0 else f", at {suite['scale']:g} of the full size"
-        lines += ["", f"## {suite['title']}", "", f"Medians of {suite['repeats']} rounds{size}.", ""]
+        place = "" if suite["machine"] == results["machine"] else f", on {_machine(suite['machine'])}"
+        lines += ["", f"## {suite['title']}", "", f"Medians of {suite['repeats']} rounds{size}{place}.", ""]
         if suite["rows"]:
             lines += [
                 "| what | ours | peer | theirs | ratio | from – to | goal | memory |",
@@ -53,6 +53,10 @@ def page(results: dict[str, Any]) -> str:
         versions |= suite["versions"]
     lines += ["", "Versions: " + ", ".join(f"{name} {value}" for name, value in sorted(versions.items())) + "."]
     return "\n".join(lines) + "\n"
+
+
+def _machine(machine: dict[str, Any]) -> str:
+    return f"{machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}"
 
 
 def _row(row: dict[str, Any]) -> str:
