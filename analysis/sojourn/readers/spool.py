@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import itertools
-import os
 import tempfile
 from collections import deque
 from pathlib import Path
@@ -13,11 +10,11 @@ from pathlib import Path
 import polars as pl
 
 from sojourn.model.errors import SojournError, reason_of
+from sojourn.model.memory import memory
 
 ROWS_IN_MEMORY = 1_500_000
 ROWS_IN_MEMORY_AT_MOST = 4_000_000
 ROW_BYTES = 1_500  # what a row takes in the memory of the analyses that take most
-MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 ROWS_PER_FILE = 500_000
 ROWS_PER_GROUP = 100_000  # groups of larger files are smaller than the default: several are in memory at once
 
@@ -48,18 +45,8 @@ def rows_in_memory(expected: int | None) -> int:
 
     As many as a quarter of the memory has room for, up to ``ROWS_IN_MEMORY_AT_MOST``.
     """
-    room = max(min(_memory() // 4 // ROW_BYTES, ROWS_IN_MEMORY_AT_MOST), ROWS_IN_MEMORY)
+    room = max(min(memory() // 4 // ROW_BYTES, ROWS_IN_MEMORY_AT_MOST), ROWS_IN_MEMORY)
     return room if expected is not None and expected <= room else ROWS_IN_MEMORY
-
-
-@functools.cache
-def _memory() -> int:
-    """Return the bytes of memory of the machine, or what the control group of the process allows of it."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in MEMORY_LIMITS:
-        with contextlib.suppress(OSError, ValueError):  # none, or "max"
-            memory = min(memory, int(path.read_text()))
-    return memory
 
 
 def _no_room(where: str, error: Exception) -> SojournError:

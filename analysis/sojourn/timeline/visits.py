@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.model.arrays import Codes, Floats, Ints
+from sojourn.model.memory import refuse_beyond_memory
 from sojourn.model.one_worker import app_instants, most_at_once
 from sojourn.model.parallel import in_threads
 from sojourn.sources.frame_measures import SERVED
@@ -54,6 +55,9 @@ def visits(
         columns: to keep in ``frame`` beside upstream, route, service, worker, status and time (when it ended).
         workers: per backend, or the same for all; None: read off the worker values.
         waits_unknown: keep requests of unknown wait, with NaN for ``wait_end``.
+
+    Raises:
+        SojournError: the requests do not fit into memory.
     """
     selected = dict.fromkeys(("upstream", "route", "service", "worker", "status", "time", *columns))
     epoch = pl.col("start").dt.epoch("us")
@@ -61,14 +65,17 @@ def visits(
     served = rows.filter(SERVED | (pl.col("queueing_delay").is_not_null() & held.is_not_null()))
     names = served.collect_schema().names()
     proxied = pl.col("proxied")
+    placed_in_time = proxied & (pl.col("queueing_delay").is_not_null() | waits_unknown)
     total = served.select(
-        not_proxied=(~proxied).sum(), no_wait=(proxied & pl.col("queueing_delay").is_null()).sum(), base=epoch.min()
-    )
+        not_proxied=(~proxied).sum(), no_wait=(proxied & pl.col("queueing_delay").is_null()).sum(), base=epoch.min(),
+        visits=placed_in_time.sum(),
+    )  # fmt: skip
     counted = total.collect(engine="streaming").row(0, named=True)
+    refuse_beyond_memory(counted["visits"] or 0)
     base = counted["base"] or 0
     begun = (pl.col("proxy_start").dt.epoch("us") - base) / 1e6
     table = (
-        served.filter(proxied & (pl.col("queueing_delay").is_not_null() | waits_unknown))
+        served.filter(placed_in_time)
         .with_columns(__arrival=(epoch - base) / 1e6 + pl.col("upload") + pl.col("retries"))
         .with_columns(
             __wait_end=pl.col("__arrival") + pl.col("queueing_delay"),

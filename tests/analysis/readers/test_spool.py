@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from analysis_support import line
 from sojourn import read
+from sojourn.model import memory as model_memory
 from sojourn.readers import log_blocks, spool
 from sojourn.readers.spool import rows_in_memory
 
@@ -21,8 +22,8 @@ def memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A file with the limit of a control group."""
     monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 12 * GIB // 4096}.__getitem__)
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(spool, "MEMORY_LIMITS", (tmp_path / "none", limit))
-    monkeypatch.setattr(spool, "_memory", spool._memory.__wrapped__)
+    monkeypatch.setattr(model_memory, "LIMITS", (tmp_path / "none", limit))
+    monkeypatch.setattr(spool, "memory", model_memory.memory.__wrapped__)
     return limit
 
 

@@ -1,0 +1,38 @@
+"""The memory of this machine, and what does not fit into it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from pathlib import Path
+
+from sojourn.model.errors import SojournError
+
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+VISIT_BYTES = 750  # what a request takes in the memory of an analysis that places all requests in time
+USABLE = 0.8  # share of the memory that an analysis may take
+
+
+@functools.cache
+def memory() -> int:
+    """Return the bytes of memory of the machine, or what the control group of the process allows of it."""
+    size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # none, or "max"
+            size = min(size, int(path.read_text()))
+    return size
+
+
+def refuse_beyond_memory(requests: int) -> None:
+    """Refuse requests that do not fit into memory at once, before they are loaded.
+
+    Raises:
+        SojournError: they need more than the memory that may be used; the text says how many fit.
+    """
+    fitting = int(USABLE * memory()) // VISIT_BYTES
+    if requests > fitting:
+        raise SojournError(
+            f"{requests:,} requests placed in time need about {requests * VISIT_BYTES / 1e9:.1f} GB, and "
+            f"{memory() / 1e9:.1f} GB of memory hold {fitting:,} of them; narrow them with --since and --until"
+        )
