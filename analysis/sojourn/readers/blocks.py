@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 ROWS_PER_BATCH = 20_000  # DuckDB spreads batches over its threads
 NO_LINES = pl.DataFrame(schema={"line": pl.String, "number": pl.Int64})
 IDLE_PARSERS = 4
+CALL = re.compile(r"\b(\w+)\(")
 REFUSED = {"number": pl.Int64, "reason": pl.String, "raw": pl.String}
 
 Query = Callable[[LineFormat | None], str]
@@ -196,17 +198,6 @@ def refuse_table(log: LogInput, block: Block) -> None:
         raise SojournError(str(table))
 
 
-def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
-    """Return an engine with the macros of the reader, and ``macros``."""
-    import duckdb  # noqa: PLC0415 - a log whose lines are all read in compiled code needs none
-
-    engine = duckdb.connect()
-    engine.execute("SET enable_progress_bar = false")  # on under `python -c`, and it is written to stdout
-    for macro in (*MACROS, *macros):
-        engine.execute(macro)
-    return engine
-
-
 @dataclass(frozen=True)
 class Plan:
     """A query (from ``records_query``, over a relation named ``block``), and how it is run.
@@ -220,6 +211,31 @@ class Plan:
     query: str
     macros: tuple[str, ...] = ()
     threads: int | None = None
+
+
+def reading_engine(plan: Plan) -> duckdb.DuckDBPyConnection:
+    """Return an engine with the macros that the query of a plan uses: half of them, and each takes its time."""
+    import duckdb  # noqa: PLC0415 - a log whose lines are all read in compiled code needs none
+
+    engine = duckdb.connect()
+    engine.execute("SET enable_progress_bar = false")  # on under `python -c`, and it is written to stdout
+    for macro in used_macros(plan.query, (*MACROS, *plan.macros)):
+        engine.execute(macro)
+    return engine
+
+
+def used_macros(query: str, macros: Sequence[str]) -> list[str]:
+    """Return those of the macros that a query uses, itself or through another of them, in their order."""
+    by_name: dict[str, list[str]] = {}
+    for macro in macros:
+        by_name.setdefault(macro.partition(" MACRO ")[2].partition("(")[0], []).append(macro)
+    used: set[str] = set()
+    texts = [query]
+    while texts:
+        names = set(CALL.findall(texts.pop())) & by_name.keys() - used
+        used |= names
+        texts += [text for name in names for text in by_name[name]]
+    return [macro for name, each in by_name.items() if name in used for macro in each]
 
 
 class BlockParser:
@@ -237,7 +253,7 @@ class BlockParser:
     def __init__(self, plan: Plan, transform: Transform | None = None) -> None:
         self.transform = transform
         self._plan, self._process, self._lines = plan, os.getpid(), _Lines()
-        self._engine = reading_engine(plan.macros)
+        self._engine = reading_engine(plan)
         if plan.threads is not None:
             self._engine.execute(f"SET threads = {plan.threads:d}")
         self._engine.register("block", self._lines)

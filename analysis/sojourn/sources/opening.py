@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TextIO, TypeGuard, cast
 
 import polars as pl
 
-from sojourn.components.split import split_rows
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import COLUMNS, SPLIT_COLUMNS, Records, Requests, Selection
 from sojourn.model.instants import Instant
@@ -19,8 +16,6 @@ from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.frames import Frame, frame_of, has_components, requests_of_frame, with_components
 from sojourn.sources.open_requests import OpenedRequests, Where, of_requests, selected
 from sojourn.sources.requests import Progress, read
-from sojourn.sources.store_measures import StoreMeasures
-from sojourn.sources.store_rows import read_store, stored_records
 
 JOIN_COLUMNS = ("request_id", "trace_id", "span_id")
 
@@ -70,7 +65,9 @@ def open_sources(
     spans, app_logs, sources = listed(spans), listed(app_log), NamedSources.of(sources)
     dsn = None if spans or app_logs or all_columns or columns else sources.only_store
     if dsn is not None:
-        with _open_store(dsn, Selection.of(since, until, where), rejects_to) as stored:
+        from sojourn.sources.opened_store import open_store  # noqa: PLC0415 - few questions read a store
+
+        with open_store(dsn, Selection.of(since, until, where), rejects_to) as stored:
             if not stored.measures.coverage().inferable:
                 yield stored
                 return
@@ -94,39 +91,6 @@ def open_sources(
     result = of_requests(requests, where=where, workers=workers)
     del requests  # and with them their folder, unless the result's rows lie in it
     yield result
-
-
-@contextmanager
-def _open_store(dsn: str, selection: Selection, rejects_to: TextIO | None) -> Iterator[OpenedRequests]:
-    """Open the selected requests of a store; their ``rows`` are fetched when they are first used.
-
-    One connection serves every query inside the block.
-    """
-    measures = StoreMeasures(dsn, selection)
-    with measures.session() as store:
-        records = stored_records(store, selection, rejects_to)
-        yield _of_store(dsn, selection, measures, records, store.dsn)
-
-
-def _of_store(dsn: str, selection: Selection, measures: StoreMeasures, records: Records, name: str) -> OpenedRequests:
-    fetched: list[Requests] = []  # the temporary folder lives as long as the rows
-
-    def rows() -> pl.LazyFrame:
-        requests = read_store(dsn, COLUMNS, selection.since, selection.until, selection.where)
-        fetched.append(requests)
-        split = split_rows(requests.rows, requests.spans, measures.clock if selection.where else None, infer=False)
-        size = measures.requests_of_window
-        return split.rows.with_columns(log_requests=pl.lit(size, pl.UInt32))
-
-    @functools.cache
-    def whole() -> OpenedRequests:
-        window = replace(selection, where={})
-        return _of_store(dsn, window, StoreMeasures(dsn, window), records, name)
-
-    return OpenedRequests(
-        measures=measures, records=records, names=(name,), where=selection.where, _rows=rows,
-        _whole=whole if selection.where else None,
-    )  # fmt: skip
 
 
 def requests_from(

@@ -40,7 +40,6 @@ from sojourn.readers.spool import Spool
 from sojourn.sources.frames import Frame, frame_of, requests_of_frame
 from sojourn.sources.jumps import COLUMNS as JUMP_COLUMNS
 from sojourn.sources.jumps import Jumps
-from sojourn.sources.store_rows import stream_store
 
 Progress = Callable[[int], None]
 FOR_MISFIT = 50  # refused lines that are compared with their format
@@ -126,6 +125,8 @@ def read(
     for dsn in inputs.stores:
         if extra:
             raise SojournError(f"in a store {no_column(extra[0], COLUMNS)}")
+        from sojourn.sources.store_rows import stream_store  # noqa: PLC0415 - few questions read a store
+
         stored = stream_store(dsn, selected_columns, selection, _EachOnce(spool), rejects_to=rejects_to)
         records.add(stored.records)
         span_tables.append(stored.spans)
