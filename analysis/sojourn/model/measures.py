@@ -179,8 +179,11 @@ class Measures(Protocol):
     def parts_by(self, group: str, limit: int) -> pl.DataFrame:
         """Return columns group (text, – for none), requests, total, response, queueing delay, service time (means)."""
 
-    def parts_over_time(self, windows: int) -> pl.DataFrame:
-        """Return columns arrived (window's begin), requests, p99, response, queueing delay, service time (means)."""
+    def parts_over_time(self, windows: int, *, p99: bool = True) -> pl.DataFrame:
+        """Return columns arrived (window's begin), requests, p99, response, queueing delay, service time (means).
+
+        Without ``p99``, that column is missing: for it the response times of all requests are held at once.
+        """
 
     def quantiles(self, column: str, levels: Sequence[float]) -> list[float | None]:
         """Return the quantiles of a column at ``levels`` (0 … 1), interpolated linearly; None without values."""

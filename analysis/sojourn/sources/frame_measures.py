@@ -305,14 +305,14 @@ class FrameMeasures:
             .collect(engine="streaming")
         )
 
-    def parts_over_time(self, windows: int) -> pl.DataFrame:
+    def parts_over_time(self, windows: int, *, p99: bool = True) -> pl.DataFrame:
         """See ``Measures``."""
         _, arrived = binned.windowed(self._served, windows)
         return (
             self._served.group_by(arrived.alias("arrived"))
             .agg(
                 pl.len().alias("requests"),
-                pl.col("request_time").quantile(0.99, "linear").alias("p99"),
+                *([pl.col("request_time").quantile(0.99, "linear").alias("p99")] if p99 else []),
                 pl.col("request_time").mean().alias("response"),
                 *(expr.mean().alias(part) for part, expr in PART_SUMS.items()),
             )

@@ -78,11 +78,12 @@ class ChartMeasures(ABC):
         schema = {"value": pl.String(), "requests": pl.Int64(), "total": pl.Float64(), **PARTS_SCHEMA}
         return _parts(rows, schema).rename({"value": "group"})
 
-    def parts_over_time(self, windows: int) -> pl.DataFrame:
+    def parts_over_time(self, windows: int, *, p99: bool = True) -> pl.DataFrame:
         """See ``Measures``."""
-        p99 = sql.quantiles("request_time", (0.99,), exact=self._exact)
-        _, rows = self._windowed("parts_over_time", {"p99": f"arrayElement({p99}, 1)"}, windows)
-        return _parts(rows, {"arrived": INSTANT, "requests": pl.Int64(), "p99": pl.Float64(), **PARTS_SCHEMA})
+        quantile = f"arrayElement({sql.quantiles('request_time', (0.99,), exact=self._exact)}, 1)"
+        _, rows = self._windowed("parts_over_time", {"p99": quantile if p99 else "nan"}, windows)
+        table = _parts(rows, {"arrived": INSTANT, "requests": pl.Int64(), "p99": pl.Float64(), **PARTS_SCHEMA})
+        return table if p99 else table.drop("p99")
 
     def _windowed(
         self, name: str, parts: dict[str, str], windows: int, **parameters: object

@@ -89,7 +89,7 @@ def incident_of(measures: Measures, first: datetime, last: datetime, requests: i
     windows = int(np.clip(requests // REQUESTS, *WINDOWS))
     if requests < 2 * FEWEST or last <= first:
         return None
-    table = measures.parts_over_time(windows)
+    table = measures.parts_over_time(windows, p99=False)
     width = window_width(first, last, windows)
     places = np.array([microseconds_between(first, each) // width for each in table["arrived"]], np.int64)
     count, waited, served = (np.zeros(max(windows, int(places.max()) + 1)) for _ in range(3))
