@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted
 
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 VISIT_BYTES = 750  # what a request takes in the memory of an analysis that places all requests in time
@@ -33,6 +34,6 @@ def refuse_beyond_memory(requests: int) -> None:
     fitting = int(USABLE * memory()) // VISIT_BYTES
     if requests > fitting:
         raise SojournError(
-            f"{requests:,} requests placed in time need about {requests * VISIT_BYTES / 1e9:.1f} GB, and "
-            f"{memory() / 1e9:.1f} GB of memory hold {fitting:,} of them; narrow them with --since and --until"
+            f"{counted(requests, 'request')} placed in time: about {requests * VISIT_BYTES / 1e9:.1f} GB are needed, "
+            f"and {memory() / 1e9:.1f} GB of memory hold {fitting:,} of them; narrow them with --since and --until"
         )

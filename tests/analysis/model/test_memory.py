@@ -20,14 +20,14 @@ def with_room_for(requests: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_as_many_as_fit_are_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with_room_for(VISITS, monkeypatch)
     refuse_beyond_memory(VISITS)
-    with pytest.raises(sojourn.SojournError, match="2,980 requests .* hold 2,979 of them; narrow them with --since"):
+    with pytest.raises(sojourn.SojournError, match=r"2,980 requests .* hold 2,979 of them; narrow them with --since"):
         refuse_beyond_memory(VISITS + 1)
 
 
 def test_blame_and_whatif_are_refused_and_a_narrower_window_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     with_room_for(VISITS - 1, monkeypatch)
     for question in (sojourn.blame, sojourn.whatif):
-        with pytest.raises(sojourn.SojournError, match="requests placed in time .* of memory hold 2,978"):
+        with pytest.raises(sojourn.SojournError, match=r"requests placed in time: .* of memory hold 2,978"):
             question(SHOP)
     begun = sojourn.read(SHOP).rows.collect()["time"].min()
     assert sojourn.blame(SHOP, since=begun).requests < VISITS

@@ -50,7 +50,9 @@ def test_a_suite_that_is_not_run_keeps_its_result_and_its_machine(folder: Path) 
     assert {name: suite["machine"] for name, suite in suites.items()} == {"split": OTHER, "startup": bench.machine()}
     assert suites["startup"]["rows"], "the suite that ran has its new rows"
     page = (folder / "benchmarks.md").read_text()
-    assert "Medians of 5 rounds, on 64 cores, 512.0 GB, another." in page, "the suite that did not run names its machine"
+    assert "Medians of 5 rounds, on 64 cores, 512.0 GB, another." in page, (
+        "the suite that did not run names its machine"
+    )
     assert page.count("64 cores") == 1
 
 

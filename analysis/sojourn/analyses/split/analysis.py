@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sojourn.analyses.audit.analysis import audit_of
 from sojourn.analyses.audit.incident import Incident
@@ -21,9 +22,11 @@ from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.model.groups import GROUPS, LARGEST
 from sojourn.model.measures import GROUP_COLUMNS, Measures, Row
+from sojourn.model.parallel import in_threads
 from sojourn.model.statistics import summary_of
 from sojourn.model.verdict import Directives, Evidence, Verdict, verdict
 from sojourn.readers.missing_times import lacks_times, lines_to_add
+from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import OpenedRequests
 
 
@@ -58,8 +61,9 @@ def split_of(
     response = figures.pop("request_time")
     p99 = response["p99"] or 0.0
     slow, tail_means, tail_evidence, tail_waits = measures.means(p99)
-    checked = audit_of(requests)
-    inner = inner_waits(requests, means, p99)
+    # The audit of a frame is compiled code. The connection of a store is used by one thread.
+    works: list[Callable[[], Any]] = [lambda: audit_of(requests), lambda: inner_waits(requests, means, p99)]
+    checked, inner = in_threads(lambda work: work(), works, at_once=2 if isinstance(measures, FrameMeasures) else 1)
     if inner is not None:
         evidence = inner.in_evidence(evidence, inner.mean)
         tail_evidence = inner.in_evidence(tail_evidence, inner.tail_mean)

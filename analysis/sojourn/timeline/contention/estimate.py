@@ -16,7 +16,6 @@ FAMILIES = (NONE, CORES, LOCK, PART, COHERENCE)  # the simplest first
 SIMPLER = 2.0  # of logarithms of likelihoods: a simpler family within it of the likeliest one is preferred
 PLAUSIBLE = 3.0  # laws within it of the likeliest one are plausible
 PLAUSIBLE_BEYOND = 10.0  # the same for what was never observed, as more cores: the order of the parts is not known
-NOTICED = 2.0  # by which a law must be likelier to be looked for
 CLOCKS = 0.01  # error of a capacity that comes from those of the clocks
 PRECISION, FINE, COARSE = 0.005, 0.02, 0.05  # of a parameter
 NEARLY, BESIDE = (0.6, 0.75, 0.9, 1.0, 1.1), (0.9, 1.0, 1.1)  # times the capacity of a similar share
@@ -77,17 +76,16 @@ class Estimate:
         return tuple(chosen)
 
 
-def seems_shared(likelihood: Likelihood) -> bool:
-    """Return whether one of a few laws is likelier than that nothing is shared; it costs a fraction of the estimate."""
+def coarse_gain(likelihood: Likelihood) -> float:
+    """Return the gain of the likeliest of a few laws; it costs a fraction of ``quick_gain``."""
     most = likelihood.parts.most
 
     def of(law: SpeedLaw) -> float:
         return likelihood.log_of(law.speeds(most))
 
-    unshared = of(NOTHING_SHARED)
     few = [SpeedLaw(1.0, max(most * part, LEAST_CAPACITY)) for part in (0.4, 0.6, 0.75, 0.87)]
     few += [SpeedLaw(share, LEAST_CAPACITY) for share in (0.06, 0.15, 0.35)]
-    return any(of(law) > unshared + NOTICED for law in few)
+    return max(map(of, few)) - of(NOTHING_SHARED)
 
 
 def quick_gain(likelihood: Likelihood) -> float:

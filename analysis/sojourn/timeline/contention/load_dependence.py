@@ -7,7 +7,7 @@ The scope is chosen by likelihood. A law is used only if the demands under it pa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -17,7 +17,7 @@ from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.formatting import counted, printable
 from sojourn.queueing.speed_laws import NOTHING_SHARED
 from sojourn.timeline.contention.courses import Course
-from sojourn.timeline.contention.estimate import SIMPLER, Estimate, estimated, estimated_on, quick_gain, seems_shared
+from sojourn.timeline.contention.estimate import SIMPLER, Estimate, coarse_gain, estimated, estimated_on, quick_gain
 from sojourn.timeline.contention.independence import Independence, independence_of, route_of, service_ends, worker_of
 from sojourn.timeline.contention.inner_queue import InnerQueue, inner_queue_of
 from sojourn.timeline.contention.likelihood import Likelihood
@@ -39,6 +39,7 @@ from sojourn.timeline.visits import FROM_INFERENCE, Visits
 FEWEST = 300  # services of a resource
 MOST_BACKENDS = 20
 OTHERS = 0.05  # share of the services that may be at other backends
+NOTICED = 3.0  # gain of the likeliest of a few laws, from which on the likeliest of all is looked for
 SUSPECTED, BEYOND_DOUBT = 5.0, 9.0  # gain of a law, where no test of services alone shows a dependence
 CLEARLY = 6.0  # difference of logarithms of likelihoods from which on a wider scope is chosen
 OF_A_LAW = 3.0  # the same from which on groups have a law each
@@ -140,11 +141,8 @@ def contention_of(
         return Contention(BACKEND, (), reason, visits) if dependent else None
     groups = _Groups(visits, end, _busiest(visits, end, largest))
     scopes = dict(_scopes(visits, largest, hosts))
-    resources = [members for each in scopes.values() for _, members in each]
-    if not (dependent or anyway or any(map(groups.is_noticed, resources))):
-        return None
-    scope = groups.likeliest(scopes)
-    if not (dependent or anyway or groups.may_gain(scopes[scope], SUSPECTED)):
+    scope = groups.scope_of(scopes, anyway=dependent or anyway)
+    if scope is None:
         return None
     contention = Contention(scope, groups.resources(scopes[scope]), None, visits)
     gain = max(contention.gain(moved=False), contention.gain(moved=True))
@@ -273,9 +271,19 @@ class _Services:
         return self.likelihood.log_of(NOTHING_SHARED.speeds(self.parts.most))
 
     @cached_property
+    def coarse_gain(self) -> float:
+        """Of the likeliest of a few laws."""
+        return coarse_gain(self.likelihood) if self.parts.most > 1 else 0.0
+
+    @cached_property
     def gain(self) -> float:
         """Of the likeliest law with one parameter."""
         return quick_gain(self.likelihood) if self.parts.most > 1 else 0.0
+
+
+def _clear(gains: Iterable[float]) -> float:
+    """Return the sum of the gains of laws that are preferred to none."""
+    return sum(gain for gain in gains if gain > SIMPLER)
 
 
 class _Groups:
@@ -285,18 +293,19 @@ class _Groups:
         self._visits, self._end, self._window = visits, end, window
         self._services: dict[tuple[int, ...], _Services] = {}
 
-    def is_noticed(self, members: tuple[int, ...]) -> bool:
-        """Return whether services seem to share something, although no test of them says so."""
-        services = self._within(members)
-        return services.parts.most > 1 and seems_shared(services.likelihood)
+    def scope_of(self, scopes: Mapping[str, list[tuple[str, tuple[int, ...]]]], *, anyway: bool) -> str | None:
+        """Return the likeliest scope; None, unless ``anyway``, where a few laws say that nothing is shared.
 
-    def may_gain(self, groups: Sequence[tuple[str, tuple[int, ...]]], least: float) -> bool:
-        """Return whether laws of the groups may be likelier by ``least`` together: by their laws with one parameter.
-
-        A law that is hardly likelier than none is not preferred to none. This costs a tenth of the estimate.
+        These cost a fraction of the estimate: those with one parameter are nearly as likely as the likeliest of all.
         """
-        gains = [self._within(members).gain for _, members in groups]
-        return sum(gain for gain in gains if gain > SIMPLER) > least
+        within = self._within
+        if not anyway and all(
+            _clear(within(members).coarse_gain for _, members in groups) <= NOTICED for groups in scopes.values()
+        ):
+            return None
+        scope = self.likeliest(scopes)
+        gains = (within(members).gain for _, members in scopes[scope])
+        return scope if anyway or _clear(gains) > SUSPECTED else None
 
     def likeliest(self, scopes: Mapping[str, list[tuple[str, tuple[int, ...]]]]) -> str:
         """Return the scope whose laws are the likeliest together; a wider one only if it is so clearly."""

@@ -7,9 +7,9 @@ import pytest
 from sojourn.queueing.sharing import replay_shared
 from sojourn.queueing.speed_laws import NOTHING_SHARED, SpeedLaw
 from sojourn.queueing.system import System
-from sojourn.timeline.contention.estimate import CORES, LOCK, NONE, estimated, seems_shared
+from sojourn.timeline.contention.estimate import CORES, LOCK, NONE, coarse_gain, estimated, quick_gain
 from sojourn.timeline.contention.likelihood import Likelihood
-from sojourn.timeline.contention.load_dependence import SUSPECTED
+from sojourn.timeline.contention.load_dependence import NOTICED, SUSPECTED
 from sojourn.timeline.contention.shared_parts import SharedParts
 
 N = 4000
@@ -80,5 +80,24 @@ def test_services_of_their_own_share_nothing(seed: int) -> None:
     route, usual = np.zeros(N, np.int64), np.ones(N)
     estimate = estimated(Likelihood(parts, route, usual))
     assert estimate.gain < SUSPECTED
-    if not seems_shared(Likelihood(parts, route, usual)):
+    if coarse_gain(Likelihood(parts, route, usual)) <= NOTICED:
         assert estimate.best.family == NONE or estimate.gain < SUSPECTED / 2
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        SpeedLaw(0.5, 6.0), SpeedLaw(0.1, 1.0), SpeedLaw(0.3, 2.0), SpeedLaw(0.8, 8.0), SpeedLaw(coherence=0.003),
+        SpeedLaw(contention=0.005, coherence=0.001),
+    ],
+)  # fmt: skip
+def test_what_is_shared_little_is_noticed_by_a_few_laws(law: SpeedLaw) -> None:
+    """What is looked for at first is not lost: laws of a few kinds are nearly as likely as the likeliest of all."""
+    for seed in range(2):
+        parts, _ = parts_of(law, 14, 90, seed)
+        likelihood = Likelihood(parts, np.zeros(N, np.int64), np.ones(N))
+        gain = estimated(likelihood).gain
+        assert coarse_gain(likelihood) > gain - 2
+        assert quick_gain(likelihood) > gain - 0.5
+        if gain > SUSPECTED:
+            assert coarse_gain(likelihood) > NOTICED
