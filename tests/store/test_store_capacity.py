@@ -64,8 +64,8 @@ def test_its_answer_is_that_of_the_log(loaded: tuple[Path, str]) -> None:
 
 
 def test_no_request_is_fetched(loaded: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sojourn.sources.opening.read_store", None)
-    monkeypatch.setattr("sojourn.sources.requests.stream_store", None)
+    monkeypatch.setattr("sojourn.sources.opened_store.read_store", None)
+    monkeypatch.setattr("sojourn.sources.store_rows.stream_store", None)
     result = CliRunner().invoke(app, ["capacity", loaded[1], "--slo", "p99=0.5", "--json"])
     assert result.exit_code == 0, result.output
     assert '"knees"' in result.stdout
