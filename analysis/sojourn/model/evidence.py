@@ -31,6 +31,7 @@ SHORT_WAY = 0.003  # s: a shorter way to an idle backend is within the steps of 
 ENOUGH_IDLE = 20  # requests at an idle backend
 LOOKED_AT = 200_000  # requests
 WAY, WAY_IN_DOUBT = "way", "way_in_doubt"  # names of means
+_DELAYED, _LOCKED = "__delayed", "__locked"  # by limit_req; s in a cache lock
 
 
 def is_way_possible(clock: pl.DataFrame) -> bool:
@@ -103,11 +104,20 @@ def ways_of(rows: pl.DataFrame, clock: pl.DataFrame) -> Ways:
     return Ways(certain, in_doubt)
 
 
-def evidence_columns(ways: Ways = NO_WAYS) -> list[pl.Expr]:
-    """Return the means that ``evidence_of`` reads, s: ``<what>/<cause>``, and ``redirects`` and the ways."""
-    seconds: dict[str, pl.Expr] = {"redirects": pl.when("proxied").then("redirects")}
+def with_evidence(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the rows with what several of ``evidence_columns`` read: computed once, not for each."""
     delayed = (pl.col("limit_req_status") == DELAYED).fill_null(value=False)
-    locked = pl.when(~delayed).then(lock_wait()).fill_null(0.0)
+    locked = pl.when(~pl.col(_DELAYED)).then(lock_wait()).fill_null(0.0)
+    return rows.with_columns(delayed.alias(_DELAYED)).with_columns(locked.alias(_LOCKED))
+
+
+def evidence_columns(ways: Ways = NO_WAYS) -> list[pl.Expr]:
+    """Return the means that ``evidence_of`` reads, s: ``<what>/<cause>``, and ``redirects`` and the ways.
+
+    They are those of rows ``with_evidence``.
+    """
+    seconds: dict[str, pl.Expr] = {"redirects": pl.when("proxied").then("redirects")}
+    delayed, locked = pl.col(_DELAYED), pl.col(_LOCKED)
     for cause, (component, size) in LARGE_OF.items():
         of_client = (pl.col(size) >= LARGE) & ~delayed & (locked == 0.0) if cause in PHASES else pl.col(size) >= LARGE
         seconds[f"large/{cause}"] = pl.when(of_client).then(component)

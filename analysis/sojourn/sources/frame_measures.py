@@ -13,7 +13,15 @@ import polars as pl
 from sojourn.components.expressions import component_sum
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS
 from sojourn.model.coverage import Coverage, waits_of
-from sojourn.model.evidence import NO_WAYS, Ways, evidence_columns, evidence_of, idle_ways, is_way_possible
+from sojourn.model.evidence import (
+    NO_WAYS,
+    Ways,
+    evidence_columns,
+    evidence_of,
+    idle_ways,
+    is_way_possible,
+    with_evidence,
+)
 from sojourn.model.figures import Summary
 from sojourn.model.frame import INSTANT
 from sojourn.model.groups import route_name
@@ -41,11 +49,27 @@ from sojourn.sources.frame_bins import PART_SUMS
 
 _STAMP_US = pl.col("request_start").dt.epoch("us")
 DIFFERENCE = "difference"  # of the two estimates of a queueing delay: by the stamp, and by durations
+FIGURES_OF = ("request_time", *SUMMARY_COLUMNS)
 SERVED = pl.col("status") != SWITCHING_PROTOCOLS
 INSTANT_US = {
     "time": pl.col("time").dt.epoch("us"),
     "request_start": _STAMP_US,
     "app_start": _STAMP_US + (pl.col("app_queueing_delay") * 1e6).round().cast(pl.Int64),
+}
+
+
+def _tolerance(component: str) -> pl.Expr:
+    """Return how far below 0 a component may be without counting as negative, s: by the resolution of the clocks."""
+    return pl.col("half_tick") + pl.col("clock_tolerance") + ROUNDING if component == "queue" else pl.lit(ROUNDING)
+
+
+_CHECKED = {
+    "error": (component_sum() - pl.col("request_time")).abs().max().fill_null(0.0),
+    **{f"negative/{name}": (pl.col(name) < -_tolerance(name)).sum() for name in COMPONENTS},
+    "garbled": pl.col("app_garbled").sum(),
+    "first": pl.col("start").min(),
+    "last": pl.col("start").max(),
+    **{f"{name}/count": instant.count() for name, instant in INSTANT_US.items()},
 }
 
 
@@ -96,24 +120,38 @@ class FrameMeasures:
     @functools.cached_property
     def _summaries(self) -> dict[str, Summary]:
         """The figures of the columns of ``figures`` and of ``DIFFERENCE``, from one pass over the rows."""
-        columns = ["request_time", *SUMMARY_COLUMNS, DIFFERENCE]
-        difference = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
-        rows = self._rows.with_columns(difference.alias(DIFFERENCE))
-        served = without_upgraded(rows)
+        columns, rows = [*FIGURES_OF, DIFFERENCE], self._with_difference
         if self.count is None:
-            return summaries(served, columns)
-        ends = _row(served.select(_mean_and_max(columns)))
+            return summaries(without_upgraded(rows), columns)
         quantiles = large.summaries(rows, self.count, {name: pl.when(SERVED).then(pl.col(name)) for name in columns})
-        return {name: _whole(figures[0], ends, name) for name, figures in quantiles.items()}
+        return {name: _whole(figures[0], self._sums, name) for name, figures in quantiles.items()}
+
+    @property
+    def _with_difference(self) -> pl.LazyFrame:
+        difference = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
+        return self._rows.with_columns(difference.alias(DIFFERENCE))
+
+    @functools.cached_property
+    def _sums(self) -> Row:
+        """The means, what is checked, and the ends of all requests: to read the columns costs more than to sum them."""
+        checked = (value.alias(name) for name, value in _CHECKED.items())
+        ends = _mean_and_max([*FIGURES_OF, DIFFERENCE]) if self.count is not None else ()
+        return self._means_of(without_upgraded(self._with_difference), *checked, *ends)
 
     def means(self, at_least: float | None = None) -> Means:
         """See ``Measures``."""
-        rows = self._served if at_least is None else self._served.filter(pl.col("request_time") >= at_least)
-        components = (pl.col(name).fill_null(0.0).mean() for name in COMPONENTS)
-        evidence = evidence_columns(self._ways)
-        row = _row(rows.select(pl.len().alias("requests"), *components, *evidence, *wait_columns()))
+        if at_least is None:
+            row = self._sums
+        else:
+            row = self._means_of(self._served.filter(pl.col("request_time") >= at_least))
         components_of_row = {name: row[name] or 0.0 for name in COMPONENTS}
         return Means(row["requests"], components_of_row, evidence_of(row), waits_of(row["requests"], row))
+
+    def _means_of(self, rows: pl.LazyFrame, *others: pl.Expr) -> Row:
+        """Return the values that ``means`` are made of, and ``others`` of the same rows."""
+        components = (pl.col(name).fill_null(0.0).mean() for name in COMPONENTS)
+        means = (*components, *evidence_columns(self._ways), *wait_columns())
+        return _row(with_evidence(rows).select(pl.len().alias("requests"), *means, *others))
 
     @functools.cached_property
     def _ways(self) -> Ways:
@@ -163,26 +201,16 @@ class FrameMeasures:
 
     def checks(self) -> Row:
         """See ``Measures``."""
-        error = (component_sum() - pl.col("request_time")).abs().max().fill_null(0.0)
         ticks = {
             f"{name}/{tick}": (instant % tick == 0).all() for name, instant in INSTANT_US.items() for tick in TICKS
         }
         # The first instants rule out most ticks.
         possible = [name for name, holds in _row(self._served.head(FEW).select(**ticks)).items() if holds]
-        row = _row(
-            self._served.select(
-                error.alias("error"),
-                *((pl.col(name) < -_tolerance(name)).sum().alias(f"negative/{name}") for name in COMPONENTS),
-                pl.col("app_garbled").sum().alias("garbled"),
-                pl.col("start").min().alias("first"),
-                pl.col("start").max().alias("last"),
-                *(instant.count().alias(f"{name}/count") for name, instant in INSTANT_US.items()),
-                *(ticks[name].alias(name) for name in possible),
-            )
-        )
+        holds = _row(self._served.select(ticks[name].alias(name) for name in possible)) if possible else {}
         summaries = self._summaries
         ranked = {"differ": summaries[DIFFERENCE]["p50"], "p99": summaries["request_time"]["p99"]}
-        return {**dict.fromkeys(ticks, False), **row, **ranked, "duplicates": self.duplicates}
+        sums = {name: self._sums[name] for name in _CHECKED}
+        return {**dict.fromkeys(ticks, False), **holds, **sums, **ranked, "duplicates": self.duplicates}
 
     def between(self, begin: datetime, end: datetime) -> FrameMeasures:
         """See ``Measures``."""
@@ -343,11 +371,6 @@ def group_share() -> pl.Expr:
     seconds = pl.col("request_time").filter(delay.is_not_null() | ~proxied).sum()
     has_delay = ~proxied.any() | (delay.count() > 0)
     return pl.when((seconds != 0) & has_delay).then(delay.fill_null(0.0).sum() / seconds).alias("share")
-
-
-def _tolerance(component: str) -> pl.Expr:
-    """Return how far below 0 a component may be without counting as negative, s: by the resolution of the clocks."""
-    return pl.col("half_tick") + pl.col("clock_tolerance") + ROUNDING if component == "queue" else pl.lit(ROUNDING)
 
 
 def _mean_and_max(columns: Sequence[str]) -> list[pl.Expr]:

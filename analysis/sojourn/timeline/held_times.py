@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +10,10 @@ import polars as pl
 
 from sojourn.model.figures import Summary, summary
 from sojourn.timeline.phases import AFTER, BODY, PHASES, READ, SERVICE
+from sojourn.timeline.sample import Sample, sampled
 from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.visits import SAME_REQUEST, visits
 
-SAMPLE = 100_000  # requests, the first ones: where held times do not differ among them, all are not looked at
 DIFFERS = 0.05  # of the service time: a smaller difference is not shown
 
 
@@ -39,9 +38,12 @@ class HeldTimes:
         return dict(self.__dict__)
 
 
-def held_times(rows: pl.LazyFrame) -> HeldTimes | None:
-    """Return the held times of split rows; None where they differ from the service times by at most ``DIFFERS``."""
-    return _times_of(rows)[1]
+def held_times(rows: pl.LazyFrame, sample: Sample) -> HeldTimes | None:
+    """Return the held times of split rows; None where they differ from the service times by at most ``DIFFERS``.
+
+    ``sample``: of the same rows. Where the times do not differ in it, the others are not looked at.
+    """
+    return _times_of(rows, sample)[1]
 
 
 def held_by_request(rows: pl.LazyFrame) -> pl.DataFrame | None:
@@ -53,20 +55,19 @@ def held_by_request(rows: pl.LazyFrame) -> pl.DataFrame | None:
     Returns:
         The requests whose time is known; None where ``held_times`` is None.
     """
-    visited, times = _times_of(rows, columns=SAME_REQUEST)
+    visited, times = _times_of(rows, sampled(rows, SAME_REQUEST))
     if times is None:
         return None
     keys = {name: visited.rows[name] for name in SAME_REQUEST}
     return pl.DataFrame({**keys, "held": visited.held}).fill_nan(None).drop_nulls()
 
 
-def _times_of(rows: pl.LazyFrame, columns: Sequence[str] = ()) -> tuple[Visits, HeldTimes | None]:
-    """Return the visits, and their times; visits of the first rows only where their times do not differ."""
-    first = visits(rows.head(SAMPLE), columns=columns)
-    sample = _times(first)
-    if sample is None or len(first) + sum(first.left_out.values()) < SAMPLE:
-        return first, sample
-    every = visits(rows, columns=columns)
+def _times_of(rows: pl.LazyFrame, sample: Sample) -> tuple[Visits, HeldTimes | None]:
+    """Return the visits, and their times; visits of the sample only where their times do not differ."""
+    times = _times(sample.visits)
+    if times is None or sample.whole:
+        return sample.visits, times
+    every = visits(rows, columns=sample.columns)
     return every, _times(every)
 
 

@@ -61,9 +61,14 @@ def split_of(
     response = figures.pop("request_time")
     p99 = response["p99"] or 0.0
     slow, tail_means, tail_evidence, tail_waits = measures.means(p99)
-    # The audit of a frame is compiled code. The connection of a store is used by one thread.
-    works: list[Callable[[], Any]] = [lambda: audit_of(requests), lambda: inner_waits(requests, means, p99)]
-    checked, inner = in_threads(lambda work: work(), works, at_once=2 if isinstance(measures, FrameMeasures) else 1)
+    works: list[Callable[[], Any]] = [
+        lambda: inner_waits(requests, means, p99),
+        lambda: audit_of(requests),
+        lambda: measures.grouped_each(by, LARGEST),
+    ]
+    # Those of a frame are compiled code. The connection of a store is used by one thread.
+    at_once = len(works) if isinstance(measures, FrameMeasures) else 1
+    inner, checked, groups = in_threads(lambda work: work(), works, at_once=at_once)
     if inner is not None:
         evidence = inner.in_evidence(evidence, inner.mean)
         tail_evidence = inner.in_evidence(tail_evidence, inner.tail_mean)
@@ -121,7 +126,7 @@ def split_of(
         where=requests.where,
         _whole=requests._whole,
     )
-    for group, (rows, total) in zip(by, measures.grouped_each(by, LARGEST), strict=True):
+    for group, (rows, total) in zip(by, groups, strict=True):
         result.by[group], result.by_total[group] = _group_rows(group, rows), total
     result.notes = [*measures.notes, *notes(result), *(inner.notes if inner is not None else ())]
     return result

@@ -19,12 +19,12 @@ from sojourn.sources.open_requests import OpenedRequests
 from sojourn.timeline.contention.independence import service_ends
 from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.contention.resources import Contention
+from sojourn.timeline.sample import sample_of
+from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.visits import visits as visits_of_rows
 
 FEWEST = 300  # requests
 SERVICE_SHARE = 0.2  # of the response time, from which on services are looked at
-STRETCH = 50_000  # requests
-COLUMNS = ("request_time",)
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,10 @@ def inner_waits(requests: OpenedRequests, means: Mapping[str, float], p99: float
     if not isinstance(requests.measures, FrameMeasures) or total <= 0 or means["service_time"] < SERVICE_SHARE * total:
         return None
     rows = requests.served
-    stretch = _stretch(rows)
-    if stretch is None:
-        return None
-    contention = _contention(stretch)
-    if contention is not None and stretch is not rows:
-        contention = _contention(rows)
+    sample = sample_of(requests, upgraded=False)
+    contention = _contention(sample.visits)
+    if contention is not None and not sample.whole:
+        contention = _contention(visits_of_rows(rows, columns=sample.columns))
     if contention is None:
         return None
     if not contention.explains:
@@ -104,26 +102,9 @@ def inner_waits(requests: OpenedRequests, means: Mapping[str, float], p99: float
     )
 
 
-def _contention(rows: pl.LazyFrame) -> Contention | None:
+def _contention(visits: Visits) -> Contention | None:
     """Return what the services of requests share; None: nothing, too few are known, or it is in doubt."""
-    visits = visits_of_rows(rows, columns=COLUMNS)
     contention = LoadDependence.of(visits).contention if len(visits) >= FEWEST else None
     if contention is None or contention.in_doubt or not (contention.resources or contention.inner):
         return None
     return contention
-
-
-def _stretch(rows: pl.LazyFrame) -> pl.LazyFrame | None:
-    """Return the requests, or of many those of a stretch of time with most service time; None if they are few."""
-    begun = pl.col("start")
-    number, first, last = rows.select(pl.len(), begun.min(), begun.max().alias("last")).collect().row(0)
-    if number < FEWEST:
-        return None
-    if number <= 2 * STRETCH:
-        return rows
-    width = (last - first) / max(number // STRETCH, 1)
-    place = ((begun - first).dt.total_microseconds() // max(int(width.total_seconds() * 1e6), 1)).alias("place")
-    parts = rows.group_by(place).agg(seconds=pl.col("service_time").sum(), number=pl.len()).collect()
-    busiest = parts.sort("seconds", descending=True)["place"][0]
-    begin = first + busiest * width
-    return rows.filter((begun >= begin) & (begun < begin + width))

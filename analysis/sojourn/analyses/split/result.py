@@ -21,7 +21,8 @@ from sojourn.present.files import written_whole
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.open_requests import OpenedRequests
 from sojourn.sources.quantiles import quantiles_of
-from sojourn.timeline.held_times import SAMPLE, HeldTimes, held_times
+from sojourn.timeline.held_times import HeldTimes, held_times
+from sojourn.timeline.sample import FEW, sample_of
 
 if TYPE_CHECKING:
     from sojourn.analyses.pcap.result import WireResult
@@ -151,11 +152,11 @@ class SplitResult(OpenedRequests, Result):
     def held(self) -> HeldTimes | None:
         """For how long requests hold their workers; None: hardly longer than their service times, or unknown.
 
-        Of a store, whose rows are fetched for it, only up to ``held_times.SAMPLE`` requests.
+        Of a store, whose rows are fetched for it, only up to ``FEW`` requests.
         """
-        if not isinstance(self.measures, FrameMeasures) and self.requests > SAMPLE:
+        if not isinstance(self.measures, FrameMeasures) and self.requests > FEW:
             return None
-        return self.once("held", lambda: held_times(self.rows))
+        return self.once("held", lambda: held_times(self.rows, sample_of(self, upgraded=True)))
 
     @overload
     def quantile(self, q: float, *, of: str = "request_time", by: None = None) -> float | None: ...

@@ -1,0 +1,56 @@
+"""Some requests of a log, placed in time, where all of a long log are not looked at: those of its busiest stretch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from sojourn.sources.open_requests import OpenedRequests
+from sojourn.timeline.visit_arrays import Visits
+from sojourn.timeline.visits import visits
+
+STRETCH = 50_000  # requests
+FEW = 2 * STRETCH  # requests: up to so many, all are looked at
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some requests of a log.
+
+    Attributes:
+        visits: they.
+        whole: whether they are all.
+        columns: as of ``visits``.
+    """
+
+    visits: Visits
+    whole: bool
+    columns: Sequence[str]
+
+
+def sampled(rows: pl.LazyFrame, columns: Sequence[str] = ()) -> Sample:
+    """Return the visits of the stretch with the most service time, of about ``STRETCH`` split rows; of ``FEW``, all.
+
+    ``columns``: as of ``visits``.
+    """
+    begun = pl.col("start")
+    ends = rows.select(pl.len(), begun.min(), begun.max().alias("last")).collect(engine="streaming")
+    number, first, last = ends.row(0)
+    if number <= FEW:
+        return Sample(visits(rows, columns=columns), True, columns)
+    width = (last - first) / (number // STRETCH)
+    place = ((begun - first).dt.total_microseconds() // max(int(width.total_seconds() * 1e6), 1)).alias("place")
+    parts = rows.group_by(place).agg(seconds=pl.col("service_time").sum(), number=pl.len())
+    busiest = parts.sort("seconds", "place", descending=[True, False]).collect(engine="streaming")["place"][0]
+    begin = first + busiest * width
+    stretch = rows.filter((begun >= begin) & (begun < begin + width)).collect(engine="streaming")
+    return Sample(visits(stretch.lazy(), columns=columns), False, columns)
+
+
+def sample_of(requests: OpenedRequests, *, upgraded: bool) -> Sample:
+    """Return a sample of requests, computed once; ``upgraded``: whether upgraded connections may be in it."""
+    has_upgraded = upgraded and bool(requests.once("overall", requests.measures.overall)["upgraded"])
+    rows = requests.rows if has_upgraded else requests.served
+    return requests.once(("sample", has_upgraded), lambda: sampled(rows, ("request_time",)))
