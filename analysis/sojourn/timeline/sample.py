@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import polars as pl
 
@@ -31,21 +32,21 @@ class Sample:
 
 
 def sampled(rows: pl.LazyFrame, columns: Sequence[str] = ()) -> Sample:
-    """Return the visits of the stretch with the most service time, of about ``STRETCH`` split rows; of ``FEW``, all.
+    """Return the visits of the stretch with the most service time: about ``STRETCH`` split rows, at most ``FEW``.
 
-    ``columns``: as of ``visits``.
+    Of up to ``FEW`` rows, it is all of them. ``columns``: as of ``visits``.
     """
     begun = pl.col("start")
     ends = rows.select(pl.len(), begun.min(), begun.max().alias("last")).collect(engine="streaming")
     number, first, last = ends.row(0)
     if number <= FEW:
         return Sample(visits(rows, columns=columns), True, columns)
-    width = (last - first) / (number // STRETCH)
-    place = ((begun - first).dt.total_microseconds() // max(int(width.total_seconds() * 1e6), 1)).alias("place")
-    parts = rows.group_by(place).agg(seconds=pl.col("service_time").sum(), number=pl.len())
+    width = max((last - first) // (number // STRETCH), timedelta(microseconds=1))
+    place = ((begun - first).dt.total_microseconds() // (width // timedelta(microseconds=1))).alias("place")
+    parts = rows.group_by(place).agg(seconds=pl.col("service_time").sum())
     busiest = parts.sort("seconds", "place", descending=[True, False]).collect(engine="streaming")["place"][0]
     begin = first + busiest * width
-    stretch = rows.filter((begun >= begin) & (begun < begin + width)).collect(engine="streaming")
+    stretch = rows.filter((begun >= begin) & (begun < begin + width)).head(FEW).collect(engine="streaming")
     return Sample(visits(stretch.lazy(), columns=columns), False, columns)
 
 
