@@ -10,12 +10,15 @@ import functools
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from sojourn.model.extras import needed_for, spec_of
 
 _LOCK = threading.RLock()
+_LITTLE = 50_000  # steps of a loop: the interpreter takes less time for them than numba to load, 0.3 s
+_is_little: ContextVar[bool] = ContextVar("_is_little", default=False)
 _CACHE, _SHARED = "__pycache__", "sojourn-shared"  # where numba keeps machine code, and the mark that it is shared
 
 
@@ -32,7 +35,9 @@ class CompiledFunction:
         self.interpreted, self.options = interpreted, options
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the compiled function."""
+        """Call the compiled function, or the plain one for ``little`` work."""
+        if self.interpreted and _is_little.get():
+            return self.__wrapped__(*arguments)  # type: ignore[attr-defined]
         return self.dispatcher(*arguments)
 
     @functools.cached_property
@@ -76,6 +81,16 @@ def compiled_if_installed(function: Callable[..., Any]) -> Callable[..., Any]:
     That is a hundred times slower: the caller bounds the work.
     """
     return CompiledFunction(function, interpreted=True)
+
+
+@contextlib.contextmanager
+def little(steps: int) -> Iterator[None]:
+    """Let the interpreter run functions of ``compiled_if_installed``, if few steps are not worth loading numba."""
+    token = _is_little.set(steps <= _LITTLE and not _numba.cache_info().currsize)
+    try:
+        yield
+    finally:
+        _is_little.reset(token)
 
 
 def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:

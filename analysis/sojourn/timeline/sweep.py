@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sojourn.model.arrays import Floats, Ints
-from sojourn.model.compilation import compiled_if_installed
+from sojourn.model.compilation import compiled_if_installed, little
 
 ROWS = 16  # of backends at which requests wait or are served, to begin with
 
@@ -82,10 +82,11 @@ def accounts_of(
     negative = (wait_end < wait_begin) & (window >= 0)
     dispatch[negative] = (wait_end - wait_begin)[negative]
     matrix, of_others = np.zeros((windows, victims, culprits)), np.zeros((others, len(wait_begin)))
-    rows = _sweep(
-        wait_begin, wait_end, busy_begin, busy_end, *events, backend, place, workers, pool, victim, culprit, window,
-        dispatch, imbalance, blamed, caused, of_others, matrix, np.zeros_like(matrix),
-    )  # fmt: skip
+    with little(len(wait_begin) * culprits):
+        rows = _sweep(
+            wait_begin, wait_end, busy_begin, busy_end, *events, backend, place, workers, pool, victim, culprit, window,
+            dispatch, imbalance, blamed, caused, of_others, matrix, np.zeros_like(matrix),
+        )  # fmt: skip
     return Swept(dispatch, imbalance, blamed, caused, of_others, matrix, int(rows))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from sojourn.model.arrays import Floats, Ints
-from sojourn.model.compilation import compiled_if_installed
+from sojourn.model.compilation import compiled_if_installed, little
 from sojourn.model.one_worker import SLACK
 from sojourn.timeline.classes import small_codes
 
@@ -29,7 +29,8 @@ def ends_with_turnaround(
     extended = end.copy()
     if len(by_begin):
         begins, ends = (order[np.argsort(small_codes(backend[order]), kind="stable")] for order in (by_begin, by_end))
-        _extend(arrival, begin, end, backend, begins, ends, extended)
+        with little(len(begins)):
+            _extend(arrival, begin, end, backend, begins, ends, extended)
     return extended
 
 

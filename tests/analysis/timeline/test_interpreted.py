@@ -1,6 +1,12 @@
-"""Without numba the sweep is interpreted: the same figures, of a bounded number of requests."""
+"""Without numba, or for little work, the sweep is interpreted: the same figures, of a bounded number of requests."""
 
 from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +19,7 @@ from sojourn.timeline import charge, sweep
 from sojourn.timeline.charge import accounts, refuse_too_many
 from sojourn.timeline.services import services_of
 from sojourn.timeline.visits import visits
+from worker_log import WorkerSystem, of_route, worker_log
 
 
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,6 +28,15 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sweep, name, CompiledFunction(getattr(sweep, name).__wrapped__, interpreted=True))
     for module in (compilation, charge):
         monkeypatch.setattr(module, "is_compilation_installed", lambda: False)
+
+
+EXPORTS = WorkerSystem(workers=2, load=0.28, routes=(("/page", 0.97), ("/export", 0.03)), body=of_route("/export", 2.0))
+LOADED = """
+import atexit, sys
+from sojourn.cli import main
+atexit.register(lambda: print("numba" in sys.modules, file=sys.stderr))
+main()
+"""
 
 
 def charged(seed: int) -> sweep.Swept:
@@ -46,6 +62,7 @@ def charged(seed: int) -> sweep.Swept:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_interpreter_charges_what_compiled_code_charges(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation, "_LITTLE", 0)
     compiled = charged(seed)
     assert compiled[2].sum() > 0.1
     interpreted(monkeypatch)
@@ -67,3 +84,12 @@ def test_more_requests_than_the_interpreter_sweeps_in_seconds_name_the_extra(mon
         refuse_too_many(requests)
     # A monitor charges the waits of one minute, however many they are.
     assert accounts(requests, services_of(requests)).dispatch.shape == (3,)
+
+
+@pytest.mark.parametrize(("requests", "loaded"), [(2_000, "False"), (60_000, "True")])
+def test_queue_of_few_requests_is_charged_to_a_route_without_numba(tmp_path: Path, requests: int, loaded: str) -> None:
+    worker_log(tmp_path / "a.jsonl", replace(EXPORTS, requests=requests))
+    command = [sys.executable, "-c", LOADED, "split", str(tmp_path / "a.jsonl"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert json.loads(done.stdout)["verdict"]["culprit"]["route"] == "/export"
+    assert done.stderr.strip().splitlines()[-1] == loaded
