@@ -11,9 +11,11 @@ import polars as pl
 from sojourn.sources.open_requests import OpenedRequests
 from sojourn.timeline.visit_arrays import Visits
 from sojourn.timeline.visits import visits
+from sojourn.timeline.visits_of import visits_of
 
 STRETCH = 50_000  # requests
 FEW = 2 * STRETCH  # requests: up to so many, all are looked at
+_COLUMNS = ("request_time",)
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,14 @@ def sampled(rows: pl.LazyFrame, columns: Sequence[str] = ()) -> Sample:
 
 def sample_of(requests: OpenedRequests, *, upgraded: bool) -> Sample:
     """Return a sample of requests, computed once; ``upgraded``: whether upgraded connections may be in it."""
-    has_upgraded = upgraded and bool(requests.once("overall", requests.measures.overall)["upgraded"])
-    rows = requests.rows if has_upgraded else requests.served
-    return requests.once(("sample", has_upgraded), lambda: sampled(rows, ("request_time",)))
+    overall = requests.once("overall", requests.measures.overall)
+    leaves_out = bool(overall["upgraded"]) and not upgraded
+
+    def make() -> Sample:
+        if leaves_out:
+            return sampled(requests.served, _COLUMNS)
+        if overall["requests"] > FEW:
+            return sampled(requests.rows, _COLUMNS)
+        return Sample(visits_of(requests, columns=_COLUMNS), True, _COLUMNS)
+
+    return requests.once(("sample", leaves_out), make)

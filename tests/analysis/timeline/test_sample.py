@@ -10,8 +10,9 @@ import pytest
 import sojourn
 from analysis_support import frame
 from sojourn.components.split import checked_split
-from sojourn.timeline import sample
+from sojourn.timeline import sample, visits_of
 from sojourn.timeline.sample import sample_of, sampled
+from sojourn.timeline.visits import visits
 from worker_log import WorkerSystem, of_route, worker_log
 
 BODIES = WorkerSystem(workers=2, load=0.28, routes=(("/page", 0.97), ("/export", 0.03)), body=of_route("/export", 2.0))
@@ -68,10 +69,15 @@ def test_held_times_of_a_long_log_are_those_of_all_its_requests(
     assert result.held == every
 
 
-def test_sample_is_placed_in_time_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker_log(tmp_path / "a.jsonl", replace(BODIES, requests=2_000))
+@pytest.mark.parametrize("few", [1_000, 100_000])
+def test_sample_is_placed_in_time_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    worker_log(tmp_path / "a.jsonl", replace(BODIES, requests=2_000, body=of_route("/export", 0.0)))
+    monkeypatch.setattr(sample, "FEW", few)
+    monkeypatch.setattr(sample, "STRETCH", 500)
     placed = []
-    monkeypatch.setattr(sample, "sampled", lambda *given: placed.append(given) or sampled(*given))
+    for module, name in ((sample, "visits"), (visits_of, "visits_of_rows")):
+        monkeypatch.setattr(module, name, lambda rows, **options: placed.append(options) or visits(rows, **options))
     result = sojourn.split(tmp_path / "a.jsonl")
-    assert result.held is not None
+    assert result.held is None
+    assert result.culprit is None
     assert len(placed) == 1
