@@ -20,7 +20,7 @@ from sojourn.model.figures import QUANTILES, Summary
 from sojourn.model.parallel import in_threads
 from sojourn.model.statistics import Members, group_number
 
-BATCH = 1_000_000  # rows; those of a part of the file they lie in
+BATCH = 500_000  # rows
 SAMPLED = 200_000  # rows of a sample
 DEVIATIONS = 6.0  # standard deviations of a sample's rank, by which an interval reaches to either side
 Levels = Sequence[float]
