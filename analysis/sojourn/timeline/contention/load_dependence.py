@@ -142,7 +142,7 @@ def contention_of(
     groups = _Groups(visits, end, _busiest(visits, end, largest))
     scopes = dict(_scopes(visits, largest, hosts))
     scope = groups.scope_of(scopes, anyway=dependent or anyway)
-    if scope is None:
+    if scope is None or not (dependent or anyway or groups.is_suspected(scopes[scope])):
         return None
     contention = Contention(scope, groups.resources(scopes[scope]), None, visits)
     gain = max(contention.gain(moved=False), contention.gain(moved=True))
@@ -292,6 +292,7 @@ class _Groups:
     def __init__(self, visits: Visits, end: Floats, window: tuple[float, float]) -> None:
         self._visits, self._end, self._window = visits, end, window
         self._services: dict[tuple[int, ...], _Services] = {}
+        self._fitted: dict[tuple[int, ...], tuple[Estimate, UsualSpeed]] = {}
 
     def scope_of(self, scopes: Mapping[str, list[tuple[str, tuple[int, ...]]]], *, anyway: bool) -> str | None:
         """Return the likeliest scope; None, unless ``anyway``, where a few laws say that nothing is shared.
@@ -316,6 +317,16 @@ class _Groups:
                 best, gain = scope, value
         return best
 
+    def is_suspected(self, groups: Sequence[tuple[str, tuple[int, ...]]]) -> bool:
+        """Return whether a group has a law whose gain is beyond ``SUSPECTED``, or all may have one together.
+
+        Of many groups some seem to share something by chance: only their laws are estimated.
+        """
+        if len(groups) < 2 or _alike([self._within(members) for _, members in groups]):
+            return True
+        noticed = [members for _, members in groups if self._all(members).coarse_gain > NOTICED - SIMPLER]
+        return any(self._of_own(members)[0].gain > SUSPECTED for members in noticed)
+
     def resources(self, groups: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[Resource, ...]:
         """Estimate the law of each group: one for all where these are alike."""
         each = [self._within(members) for _, members in groups]
@@ -324,8 +335,8 @@ class _Groups:
             estimates, usuals = [estimate] * len(groups), usual
         else:
             each = [self._all(members) for _, members in groups]
-            fitted = [self._estimated([services]) for services in each]
-            estimates, usuals = [estimate for estimate, _ in fitted], [usual[0] for _, usual in fitted]
+            fitted = [self._of_own(members) for _, members in groups]
+            estimates, usuals = [estimate for estimate, _ in fitted], [usual for _, usual in fitted]
         return tuple(
             self._resource(name, members, services, estimate, usual)
             for (name, members), services, estimate, usual in zip(groups, each, estimates, usuals, strict=True)
@@ -355,6 +366,13 @@ class _Groups:
             )
             total += with_queue - without
         return total
+
+    def _of_own(self, members: tuple[int, ...]) -> tuple[Estimate, UsualSpeed]:
+        """Return the law of the services of backends, and what else they are slower by."""
+        if members not in self._fitted:
+            estimate, (usual,) = self._estimated([self._all(members)])
+            self._fitted[members] = estimate, usual
+        return self._fitted[members]
 
     def _within(self, members: tuple[int, ...]) -> _Services:
         """Return the services of backends that arrived in the window."""
