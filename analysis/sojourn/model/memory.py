@@ -12,6 +12,7 @@ from sojourn.model.formatting import counted
 
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 VISIT_BYTES = 750  # what a request takes in the memory of an analysis that places all requests in time
+REPLAY_BYTES = 1_300  # what it takes where changes are replayed, two at a time
 USABLE = 0.8  # share of the memory that an analysis may take
 
 
@@ -25,15 +26,15 @@ def memory() -> int:
     return size
 
 
-def refuse_beyond_memory(requests: int) -> None:
-    """Refuse requests that do not fit into memory at once, before they are loaded.
+def refuse_beyond_memory(requests: int, each: int = VISIT_BYTES) -> None:
+    """Refuse requests that do not fit into memory at once, before they are loaded; ``each``: bytes of one.
 
     Raises:
         SojournError: they need more than the memory that may be used; the text says how many fit.
     """
-    fitting = int(USABLE * memory()) // VISIT_BYTES
+    fitting = int(USABLE * memory()) // each
     if requests > fitting:
         raise SojournError(
-            f"{counted(requests, 'request')} placed in time: about {requests * VISIT_BYTES / 1e9:.1f} GB are needed, "
+            f"{counted(requests, 'request')} placed in time: about {requests * each / 1e9:.1f} GB are needed, "
             f"and {memory() / 1e9:.1f} GB of memory hold {fitting:,} of them; narrow them with --since and --until"
         )

@@ -6,9 +6,6 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from sojourn.analyses.whatif.charts import exceeding
 from sojourn.analyses.whatif.run import whatif
 from sojourn.analyses.whatif.section import sentence
 from sojourn.analyses.whatif.variants import change_of
@@ -51,9 +48,9 @@ def replayed(session: Session, view: View, body: Any) -> dict[str, Any]:
     requests = session.requests_of(view, SELECTING)
     result = whatif(requests, [settings] if settings else [], workers=session.workers, force=force)
     values = result.to_dict()
-    curves = {"measured": result.measured_values, "replayed": result.replayed_values}
+    curves = {"measured": result.measured_curve, "replayed": result.replayed_curve}
     if result.variants:
-        curves["predicted"] = result.variants[0].values
+        curves["predicted"] = result.variants[0].curve
     where = {name: values for name, values in view.where.items() if name in SELECTING}
     command = command_of("whatif", session.options, View(view.area, where))
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
@@ -62,14 +59,9 @@ def replayed(session: Session, view: View, body: Any) -> dict[str, Any]:
         "variants": values["variants"],
         "withheld": values["withheld"],
         "sentence": sentence(result),
-        "curves": {name: _curve(each) for name, each in curves.items()},
+        "curves": {name: each._asdict() for name, each in curves.items()},
         "command": f"{command} {shlex.join([*words, *(['--force'] if force else [])])}".strip(),
     }
-
-
-def _curve(values: Any) -> dict[str, list[float]]:
-    seconds, shares = exceeding(np.asarray(values))
-    return {"seconds": seconds, "shares": shares}
 
 
 def _checked(body: Any) -> tuple[dict[str, str], bool]:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.model.arrays import Codes, Floats, Ints
-from sojourn.model.memory import refuse_beyond_memory
+from sojourn.model.memory import VISIT_BYTES, refuse_beyond_memory
 from sojourn.model.one_worker import app_instants, most_at_once
 from sojourn.model.parallel import in_threads
 from sojourn.sources.frame_measures import SERVED
@@ -46,6 +46,7 @@ def visits(
     columns: Sequence[str] = (),
     workers: int | Mapping[str, int] | None = None,
     waits_unknown: bool = False,
+    each: int = VISIT_BYTES,
 ) -> Visits:
     """Return the visits of split rows, upgraded connections (101) of a known service included: they may hold a worker.
 
@@ -55,6 +56,7 @@ def visits(
         columns: to keep in ``frame`` beside upstream, route, service, worker, status and time (when it ended).
         workers: per backend, or the same for all; None: read off the worker values.
         waits_unknown: keep requests of unknown wait, with NaN for ``wait_end``.
+        each: bytes of memory that what follows takes for a request.
 
     Raises:
         SojournError: the requests do not fit into memory.
@@ -71,7 +73,7 @@ def visits(
         visits=placed_in_time.sum(),
     )  # fmt: skip
     counted = total.collect(engine="streaming").row(0, named=True)
-    refuse_beyond_memory(counted["visits"] or 0)
+    refuse_beyond_memory(counted["visits"] or 0, each)
     base = counted["base"] or 0
     begun = (pl.col("proxy_start").dt.epoch("us") - base) / 1e6
     table = (

@@ -25,8 +25,8 @@ from sojourn.analyses.whatif.fit import errors_of, fits, refusal, relative, shar
 from sojourn.analyses.whatif.inside import inside_of, limited_elsewhere
 from sojourn.analyses.whatif.intervals import Resamples, interval, ordered
 from sojourn.analyses.whatif.mismatch_reasons import accepting_is_slowed, unreplayed
-from sojourn.analyses.whatif.replays import replay_workload
-from sojourn.analyses.whatif.result import Variant, WhatIfResult, Withheld, figures_of
+from sojourn.analyses.whatif.replays import Replay, replay_workload
+from sojourn.analyses.whatif.result import Curve, Variant, WhatIfResult, Withheld, figures_of
 from sojourn.analyses.whatif.sharing import Laws, Sharing
 from sojourn.analyses.whatif.variants import Change, change_of
 from sojourn.analyses.whatif.withheld import WithheldError
@@ -205,8 +205,8 @@ def whatif(
             *sentences_of(dependence.courses),
         ],
         queue_source=queue_source.requests,
-        measured_values=workload.response[included],
-        replayed_values=baseline.response[included],
+        measured_curve=Curve.of(workload.response[included]),
+        replayed_curve=Curve.of(baseline.response[included]),
     )
 
 
@@ -336,22 +336,28 @@ def _variant(context: _Context, change: Change) -> Variant:
     chance = change.balancer == "two_choices" or bool(workload.processes)
     seeds = range(seed, seed + SEEDS) if chance else (seed,)
     sharing = context.laws.likeliest
-    runs = [replay_workload(workload, change, loop=context.loop, seed=number, sharing=sharing) for number in seeds]
     included = workload.counted
-    responses = [run.response[included] for run in runs]
-    in_order = [ordered(values) for values in responses]
-    waits = np.concatenate([run.wait[included] for run in runs])
-    drawn = [context.resamples.figures(*both) for both in zip(responses, in_order, strict=True)]
+    runs: list[Replay] = []
+    responses, waits, drawn = [], [], []
+    for number in seeds:
+        run = replay_workload(workload, change, loop=context.loop, seed=number, sharing=sharing)
+        values = run.response[included]
+        drawn.append(context.resamples.figures(values, ordered(values)))
+        responses.append(values)
+        waits.append(run.wait[included])
+        runs.append(run.without_requests())
     # Each of several seeds contributes its part of the resamples, so that the interval contains their spread.
     mixed = {name: np.concatenate([one[name][i :: len(runs)] for i, one in enumerate(drawn)]) for name in base}
     matching = {name: np.concatenate([base[name][i :: len(runs)] for i in range(len(runs))]) for name in base}
-    response = figures_of(np.concatenate(in_order))
+    every = np.concatenate(responses)
+    response, curve, queueing_delay = figures_of(every), Curve.of(every), figures_of(np.concatenate(waits))
+    del every, responses, waits, values  # the laws are compared by more replays
     _disagreement(context, change, response)
     more = runs[0].workers > context.workers and sharing is None and not workload.inside
     return Variant(
         settings=dict(change.settings),
         response_time=response,
-        queueing_delay=figures_of(waits),
+        queueing_delay=queueing_delay,
         goodput=_mean(run.goodput for run in runs),
         rate=_mean(run.rate for run in runs),
         timeouts=round(_mean(run.timeouts for run in runs)),
@@ -363,7 +369,7 @@ def _variant(context: _Context, change: Change) -> Variant:
         interval={name: interval(mixed[name]) for name in base},
         change={name: relative(response[name], before[name]) for name in base},
         change_interval={name: interval(mixed[name] / matching[name] - 1) for name in base},
-        values=np.concatenate(responses),
+        curve=curve,
     )
 
 

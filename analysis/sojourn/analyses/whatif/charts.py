@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from sojourn.analyses.whatif.result import WhatIfResult
 from sojourn.analyses.whatif.variants import written
-from sojourn.model.measures import exceeding_ranks
 from sojourn.present.chart_libraries import alt
 from sojourn.present.chart_parts import HALO, INK
-from sojourn.present.chart_sizes import HEIGHT, SMALLEST, WIDTH
+from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import QUEUEING, RESPONSE, SERVICE
 
-POINTS = 160
 BEST = 2  # variants whose distribution is drawn
 COLOURS = {"measured": RESPONSE, "replayed": QUEUEING}
 DASHES = ([1, 0], [4, 3], [8, 3], [2, 2])  # crossing lines differ in more than their colour
@@ -42,12 +37,12 @@ def p99_by_variant(result: WhatIfResult) -> alt.LayerChart:
 
 def responses(result: WhatIfResult) -> alt.Chart:
     """Draw the share of requests that took longer than a time: measured, replayed, and the best variants."""
-    series = {"measured": result.measured_values, "replayed": result.replayed_values}
-    series |= {written(variant.settings): variant.values for variant in result.variants[:BEST]}
+    series = {"measured": result.measured_curve, "replayed": result.replayed_curve}
+    series |= {written(variant.settings): variant.curve for variant in result.variants[:BEST]}
     rows = [
         {"what": name, "seconds": float(f"{seconds:.6g}"), "exceeding": float(f"{share:.6g}")}
-        for name, values in series.items()
-        for seconds, share in zip(*exceeding(values), strict=True)
+        for name, curve in series.items()
+        for seconds, share in zip(*curve, strict=True)
     ]
     colours = [*COLOURS.values(), *OF_VARIANTS][: len(series)]
     return (
@@ -73,14 +68,3 @@ def responses(result: WhatIfResult) -> alt.Chart:
         )
         .properties(width=WIDTH, height=HEIGHT)
     )
-
-
-def exceeding(values: npt.NDArray[np.float64]) -> tuple[list[float], list[float]]:
-    """Return points (seconds, share above) of the complementary distribution, evenly spaced in its logarithm.
-
-    Times too short for the axis are left out.
-    """
-    ordered = np.sort(values[~np.isnan(values)])
-    ranks = exceeding_ranks(len(ordered), POINTS)
-    visible = ranks[ordered[ranks] >= SMALLEST]
-    return ordered[visible].tolist(), ((len(ordered) - visible) / max(len(ordered), 1)).tolist()

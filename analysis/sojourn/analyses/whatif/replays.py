@@ -75,6 +75,10 @@ class Replay:
     wasted: float
     workers: int
 
+    def without_requests(self) -> Replay:
+        """Return the sums alone: of several replays, the arrays of all requests would take the memory."""
+        return replace(self, response=np.zeros(0), wait=np.zeros(0), served=np.zeros(0, np.bool_))
+
 
 def replay_workload(
     workload: Workload, change: Change, *, loop: ClosedLoop | None = None, seed: int = 0, sharing: Sharing | None = None

@@ -5,19 +5,42 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from sojourn.model.arrays import Floats
 from sojourn.model.figures import Summary, summary
+from sojourn.model.measures import exceeding_ranks
 from sojourn.model.result import Result
+from sojourn.present.chart_sizes import SMALLEST
 
 GRADED = ("mean", "p99")
 """Figures of the response time by whose errors a replay is graded."""
 EXACT = 0.03
 """Largest relative error of an exact replay."""
+POINTS = 160  # of a curve
 EXACT_GRADE, ROUGH, NO_GRADE = "exact", "rough", "refused"
+
+
+class Curve(NamedTuple):
+    """The complementary distribution of times at some points, evenly spaced in its logarithm.
+
+    Attributes:
+        seconds: times, ascending.
+        shares: of the requests, those that took as long or longer.
+    """
+
+    seconds: list[float]
+    shares: list[float]
+
+    @classmethod
+    def of(cls, values: Floats) -> Curve:
+        """Return the curve of times, s; NaN are left out. Times too short for the axis of a chart are not in it."""
+        ordered = np.sort(values[~np.isnan(values)])
+        ranks = exceeding_ranks(len(ordered), POINTS)
+        visible = ranks[ordered[ranks] >= SMALLEST]
+        return cls(ordered[visible].tolist(), ((len(ordered) - visible) / max(len(ordered), 1)).tolist())
 
 
 @dataclass(frozen=True)
@@ -36,7 +59,7 @@ class Variant:
         interval: figure of the response time -> [low, high], 95 %.
         change: figure -> relative to the replay of the recorded configuration.
         change_interval: figure -> [low, high] of the change, 95 %.
-        values: response times of the counted requests, s, for charts.
+        curve: of the response times of the counted requests.
     """
 
     settings: dict[str, str]
@@ -53,7 +76,7 @@ class Variant:
     interval: dict[str, list[float]]
     change: dict[str, float]
     change_interval: dict[str, list[float]]
-    values: Floats = field(repr=False)
+    curve: Curve = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as in the JSON."""
@@ -102,7 +125,7 @@ class WhatIfResult(Result):
         imputed, left_early, refused_rows: as in ``Workload``.
         notes: caveats, one sentence or more each.
         queue_source: queue_source -> requests that went to a backend.
-        measured_values, replayed_values: response times, for charts.
+        measured_curve, replayed_curve: of the response times.
         others: ``workers`` -> number (``values``) and ``requests`` of the backends that are not in ``workers``; empty:
             each is.
     """
@@ -132,8 +155,8 @@ class WhatIfResult(Result):
     refused_rows: int
     notes: list[str]
     queue_source: dict[str, int]
-    measured_values: Floats = field(repr=False)
-    replayed_values: Floats = field(repr=False)
+    measured_curve: Curve = field(repr=False)
+    replayed_curve: Curve = field(repr=False)
     others: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property

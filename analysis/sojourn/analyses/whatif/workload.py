@@ -15,6 +15,7 @@ from sojourn.analyses.whatif.binding import Binding, binding_of, bound
 from sojourn.model.arrays import Bools, Floats, Ints
 from sojourn.model.components import CLIENT_GONE, GIVEN_UP_STATUSES, SWITCHING_PROTOCOLS, TIMED_OUT
 from sojourn.model.errors import SojournError
+from sojourn.model.memory import REPLAY_BYTES
 from sojourn.model.one_worker import SLACK
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import System
@@ -194,7 +195,7 @@ def workload_of(
     accepted = pl.col("proxied") & (pl.col("answered") | pl.col("status").is_in(GIVEN_UP_STATUSES))
     refused = rows.select((pl.col("proxied") & ~accepted).sum()).collect(engine="streaming").item()
     columns = [name for name in COLUMNS if name in names]
-    recorded = visits(rows.filter(accepted), columns=columns, workers=workers, waits_unknown=True)
+    recorded = visits(rows.filter(accepted), columns=columns, workers=workers, waits_unknown=True, each=REPLAY_BYTES)
     table = recorded.rows
     status = table["status"].to_numpy()
     answered = table["answered"].to_numpy()
