@@ -22,7 +22,7 @@ FASTER, SCANS, MEMORY = 8.0, 2.5, 1200.0  # times GoAccess; times the scan; MB
 GOACCESS_NOTE = "GoAccess reads the same requests in the combined format, with referers and some 400 user agents"
 SCAN_NOTE = (
     "beside reading, the split works out eight components and a clock's offset for every request, exact quantiles of "
-    "all of them, two groupings, an audit, whether services depend on the load and how long workers are held (0.6 s of "
+    "all of them, two groupings, an audit, whether services depend on the load and how long workers are held (0.3 s of "
     "a million, later than the goal); starting and loading compiled code take 0.7 s of it"
 )
 LIMIT = 400  # s: more than ten times the time of the split
