@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import sojourn
 import systems.kinds  # noqa: F401 - registers the kinds
-from sojourn.analyses.split import inside
 from sojourn.export.memory import Memory
 from sojourn.export.state import ServiceState
 from sojourn.model.errors import SojournError
 from sojourn.model.objective import objective_of
 from sojourn.queueing.speed_laws import Places
+from sojourn.timeline import sample
 from sojourn.timeline.contention.load_dependence import LoadDependence
 from sojourn.timeline.visits import visits
 from systems.contended_study import contended_outcome, table
@@ -140,7 +140,8 @@ def test_of_a_long_log_a_stretch_is_looked_at_before_all_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, truth = written(tmp_path, "goroutines")
-    monkeypatch.setattr(inside, "STRETCH", 1000)
+    monkeypatch.setattr(sample, "STRETCH", 1000)
+    monkeypatch.setattr(sample, "FEW", 2000)
     inner = sojourn.split(log).inner
     assert inner is not None
     assert len(inner.contention.visits) == len(truth.served().logged)
