@@ -38,6 +38,16 @@ def is_given(served: Served) -> bool:
         return 'method="live"' in answer.read().decode()
 
 
+def until_needed(served: Served) -> None:
+    """Wait until five workers are needed for more than 35 requests; a failure has what was served instead."""
+    try:
+        until(lambda: live(served) >= 5 and served.value("sojourn_requests_in_progress") > 35)
+    except AssertionError:
+        lines = served.scrape().decode().splitlines()
+        shown = ("sojourn_live", "sojourn_workers_needed", "sojourn_requests_in_progress", "sojourn_log")
+        pytest.fail("\n".join(["no workers are needed:", *(line for line in lines if line.startswith(shown))]))
+
+
 def refused(served: Served, reason: str) -> float:
     return served.value("sojourn_live_refused", reason=reason)
 
@@ -65,7 +75,7 @@ def test_workers_are_needed_before_a_request_ends(tmp_path: Path, beside: bool) 
             until(lambda: is_given(served))
             before = len(log.read_text().splitlines())
             waiting = [clients.submit(get, f"{nginx.url}/sleep/50") for _ in range(40)]
-            until(lambda: live(served) >= 5 and served.value("sojourn_requests_in_progress") > 35)
+            until_needed(served)
             assert len(log.read_text().splitlines()) == before, "a request has ended"
             assert served.value("sojourn_workers_needed", method="live", objective="queueing_delay:p95=0.1") >= 5
             ended = threading.Thread(target=nginx.stop)
