@@ -122,6 +122,10 @@ class WorkerTruth:
         return {what: part / total for what, part in seconds.items()}
 
 
+EXPORTS = WorkerSystem(workers=2, load=0.28, routes=(("/page", 0.97), ("/export", 0.03)), body=of_route("/export", 2.0))
+"""A system in which few bodies hold the workers for most of the time."""
+
+
 def worker_log(path: Path, system: WorkerSystem) -> WorkerTruth:
     """Write the log of a system; return the truth."""
     rng = random.Random(system.seed)

@@ -49,7 +49,7 @@ from sojourn.sources.frame_bins import PART_SUMS
 
 _STAMP_US = pl.col("request_start").dt.epoch("us")
 DIFFERENCE = "difference"  # of the two estimates of a queueing delay: by the stamp, and by durations
-FIGURES_OF = ("request_time", *SUMMARY_COLUMNS)
+_SUMMARISED = ("request_time", *SUMMARY_COLUMNS, DIFFERENCE)
 SERVED = pl.col("status") != SWITCHING_PROTOCOLS
 INSTANT_US = {
     "time": pl.col("time").dt.epoch("us"),
@@ -120,10 +120,12 @@ class FrameMeasures:
     @functools.cached_property
     def _summaries(self) -> dict[str, Summary]:
         """The figures of the columns of ``figures`` and of ``DIFFERENCE``, from one pass over the rows."""
-        columns, rows = [*FIGURES_OF, DIFFERENCE], self._with_difference
+        rows = self._with_difference
         if self.count is None:
-            return summaries(without_upgraded(rows), columns)
-        quantiles = large.summaries(rows, self.count, {name: pl.when(SERVED).then(pl.col(name)) for name in columns})
+            return summaries(without_upgraded(rows), _SUMMARISED)
+        quantiles = large.summaries(
+            rows, self.count, {name: pl.when(SERVED).then(pl.col(name)) for name in _SUMMARISED}
+        )
         return {name: _whole(figures[0], self._sums, name) for name, figures in quantiles.items()}
 
     @property
@@ -135,7 +137,7 @@ class FrameMeasures:
     def _sums(self) -> Row:
         """The means, what is checked, and the ends of all requests: to read the columns costs more than to sum them."""
         checked = (value.alias(name) for name, value in _CHECKED.items())
-        ends = _mean_and_max([*FIGURES_OF, DIFFERENCE]) if self.count is not None else ()
+        ends = _mean_and_max(_SUMMARISED) if self.count is not None else ()
         return self._means_of(without_upgraded(self._with_difference), *checked, *ends)
 
     def means(self, at_least: float | None = None) -> Means:

@@ -44,8 +44,8 @@ def until_needed(served: Served) -> None:
         until(lambda: live(served) >= 5 and served.value("sojourn_requests_in_progress") > 35)
     except AssertionError:
         lines = served.scrape().decode().splitlines()
-        shown = ("sojourn_live", "sojourn_workers_needed", "sojourn_requests_in_progress", "sojourn_log")
-        pytest.fail("\n".join(["no workers are needed:", *(line for line in lines if line.startswith(shown))]))
+        names = ("sojourn_live", "sojourn_workers_needed", "sojourn_requests_in_progress", "sojourn_log")
+        pytest.fail("\n".join(["no workers are needed:", *(line for line in lines if line.startswith(names))]))
 
 
 def refused(served: Served, reason: str) -> float:

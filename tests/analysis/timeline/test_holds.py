@@ -10,7 +10,7 @@ import pytest
 import sojourn
 from sojourn.timeline.after_times import completed, distribution
 from sojourn.timeline.visits import Visits, visits
-from worker_log import Draw, WorkerSystem, exponential, of_route, worker_log
+from worker_log import EXPORTS, Draw, WorkerSystem, exponential, of_route, worker_log
 
 EXPORT = (("/page", 0.97), ("/export", 0.03))
 SIGNUP = (("/page", 0.75), ("/signup", 0.25))
@@ -21,7 +21,7 @@ def _of_route(route: str, draw: Draw) -> Draw:
 
 
 HELD = {
-    "constant bodies": WorkerSystem(workers=2, load=0.28, routes=EXPORT, body=of_route("/export", 2.0)),
+    "constant bodies": EXPORTS,
     "bodies": WorkerSystem(workers=3, load=0.3, routes=EXPORT, body=_of_route("/export", exponential(1.5))),
     "bodies of all": WorkerSystem(load=0.35, body=exponential(0.06)),
     "after one route": WorkerSystem(load=0.45, routes=SIGNUP, after=_of_route("/signup", exponential(0.2))),

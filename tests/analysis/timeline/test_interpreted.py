@@ -19,7 +19,7 @@ from sojourn.timeline import charge, sweep
 from sojourn.timeline.charge import accounts, refuse_too_many
 from sojourn.timeline.services import services_of
 from sojourn.timeline.visits import visits
-from worker_log import WorkerSystem, of_route, worker_log
+from worker_log import EXPORTS, worker_log
 
 
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +30,6 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "is_compilation_installed", lambda: False)
 
 
-EXPORTS = WorkerSystem(workers=2, load=0.28, routes=(("/page", 0.97), ("/export", 0.03)), body=of_route("/export", 2.0))
 LOADED = """
 import atexit, sys
 from sojourn.cli import main

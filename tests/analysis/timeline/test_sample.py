@@ -13,9 +13,7 @@ from sojourn.components.split import checked_split
 from sojourn.timeline import sample, visits_of
 from sojourn.timeline.sample import sample_of, sampled
 from sojourn.timeline.visits import visits
-from worker_log import WorkerSystem, of_route, worker_log
-
-BODIES = WorkerSystem(workers=2, load=0.28, routes=(("/page", 0.97), ("/export", 0.03)), body=of_route("/export", 2.0))
+from worker_log import EXPORTS, of_route, worker_log
 
 
 @pytest.fixture
@@ -59,7 +57,7 @@ def test_sample_of_requests_at_one_instant_is_not_larger() -> None:
 def test_held_times_of_a_long_log_are_those_of_all_its_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker_log(tmp_path / "a.jsonl", replace(BODIES, requests=12_000))
+    worker_log(tmp_path / "a.jsonl", replace(EXPORTS, requests=12_000))
     every = sojourn.split(tmp_path / "a.jsonl").held
     monkeypatch.setattr(sample, "STRETCH", 4_000)
     monkeypatch.setattr(sample, "FEW", 8_000)
@@ -71,7 +69,7 @@ def test_held_times_of_a_long_log_are_those_of_all_its_requests(
 
 @pytest.mark.parametrize("few", [1_000, 100_000])
 def test_sample_is_placed_in_time_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
-    worker_log(tmp_path / "a.jsonl", replace(BODIES, requests=2_000, body=of_route("/export", 0.0)))
+    worker_log(tmp_path / "a.jsonl", replace(EXPORTS, requests=2_000, body=of_route("/export", 0.0)))
     monkeypatch.setattr(sample, "FEW", few)
     monkeypatch.setattr(sample, "STRETCH", 500)
     placed = []

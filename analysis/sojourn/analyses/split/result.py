@@ -152,7 +152,7 @@ class SplitResult(OpenedRequests, Result):
     def held(self) -> HeldTimes | None:
         """For how long requests hold their workers; None: hardly longer than their service times, or unknown.
 
-        Of a store, whose rows are fetched for it, only up to ``FEW`` requests.
+        Of a store, whose rows are fetched for it, only up to ``sample.FEW`` requests.
         """
         if not isinstance(self.measures, FrameMeasures) and self.requests > FEW:
             return None

@@ -149,9 +149,10 @@ def whatif(
     refused = next((text for reason in reasons if (text := reason()) is not None), None)
     predictions: list[Variant] = []
     withheld: list[Withheld] = []
+    in_order = ordered(baseline.response[included])
     if refused is None or force:
         resamples = Resamples(workload.visits.arrival, included, seed)
-        base = resamples.figures(baseline.response[included], ordered(baseline.response[included]))
+        base = resamples.figures(baseline.response[included], in_order)
         context = _Context(
             workload, replayed["response_time"], baseline.workers, base, resamples, loop, seed, laws, cores
         )
@@ -205,8 +206,8 @@ def whatif(
             *sentences_of(dependence.courses),
         ],
         queue_source=queue_source.requests,
-        measured_curve=Curve.of(workload.response[included]),
-        replayed_curve=Curve.of(baseline.response[included]),
+        measured_curve=Curve.of(ordered(workload.response[included])),
+        replayed_curve=Curve.of(in_order),
     )
 
 
@@ -338,20 +339,20 @@ def _variant(context: _Context, change: Change) -> Variant:
     sharing = context.laws.likeliest
     included = workload.counted
     runs: list[Replay] = []
-    responses, waits, drawn = [], [], []
+    in_order, waits, drawn = [], [], []
     for number in seeds:
         run = replay_workload(workload, change, loop=context.loop, seed=number, sharing=sharing)
         values = run.response[included]
-        drawn.append(context.resamples.figures(values, ordered(values)))
-        responses.append(values)
+        in_order.append(ordered(values))
+        drawn.append(context.resamples.figures(values, in_order[-1]))
         waits.append(run.wait[included])
         runs.append(run.without_requests())
     # Each of several seeds contributes its part of the resamples, so that the interval contains their spread.
     mixed = {name: np.concatenate([one[name][i :: len(runs)] for i, one in enumerate(drawn)]) for name in base}
     matching = {name: np.concatenate([base[name][i :: len(runs)] for i in range(len(runs))]) for name in base}
-    every = np.concatenate(responses)
+    every = ordered(np.concatenate(in_order)) if len(in_order) > 1 else in_order[0]
     response, curve, queueing_delay = figures_of(every), Curve.of(every), figures_of(np.concatenate(waits))
-    del every, responses, waits, values  # the laws are compared by more replays
+    del every, in_order, waits, values  # the laws are compared by more replays
     _disagreement(context, change, response)
     more = runs[0].workers > context.workers and sharing is None and not workload.inside
     return Variant(

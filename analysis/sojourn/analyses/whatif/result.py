@@ -35,9 +35,9 @@ class Curve(NamedTuple):
     shares: list[float]
 
     @classmethod
-    def of(cls, values: Floats) -> Curve:
-        """Return the curve of times, s; NaN are left out. Times too short for the axis of a chart are not in it."""
-        ordered = np.sort(values[~np.isnan(values)])
+    def of(cls, ordered: Floats) -> Curve:
+        """Return the curve of times, s, ascending; NaN are left out, and times too short for the axis of a chart."""
+        ordered = ordered[~np.isnan(ordered)]
         ranks = exceeding_ranks(len(ordered), POINTS)
         visible = ranks[ordered[ranks] >= SMALLEST]
         return cls(ordered[visible].tolist(), ((len(ordered) - visible) / max(len(ordered), 1)).tolist())

@@ -142,7 +142,7 @@ def contention_of(
     groups = _Groups(visits, end, _busiest(visits, end, largest))
     scopes = dict(_scopes(visits, largest, hosts))
     scope = groups.scope_of(scopes, anyway=dependent or anyway)
-    if scope is None or not (dependent or anyway or groups.is_suspected(scopes[scope])):
+    if scope is None:
         return None
     contention = Contention(scope, groups.resources(scopes[scope]), None, visits)
     gain = max(contention.gain(moved=False), contention.gain(moved=True))
@@ -291,7 +291,7 @@ class _Groups:
 
     def __init__(self, visits: Visits, end: Floats, window: tuple[float, float]) -> None:
         self._visits, self._end, self._window = visits, end, window
-        self._services: dict[tuple[int, ...], _Services] = {}
+        self._services: dict[tuple[tuple[int, ...], bool], _Services] = {}
         self._fitted: dict[tuple[int, ...], tuple[Estimate, UsualSpeed]] = {}
 
     def scope_of(self, scopes: Mapping[str, list[tuple[str, tuple[int, ...]]]], *, anyway: bool) -> str | None:
@@ -306,7 +306,7 @@ class _Groups:
             return None
         scope = self.likeliest(scopes)
         gains = (within(members).gain for _, members in scopes[scope])
-        return scope if anyway or _clear(gains) > SUSPECTED else None
+        return scope if anyway or (_clear(gains) > SUSPECTED and self.is_suspected(scopes[scope])) else None
 
     def likeliest(self, scopes: Mapping[str, list[tuple[str, tuple[int, ...]]]]) -> str:
         """Return the scope whose laws are the likeliest together; a wider one only if it is so clearly."""
@@ -376,25 +376,23 @@ class _Groups:
 
     def _within(self, members: tuple[int, ...]) -> _Services:
         """Return the services of backends that arrived in the window."""
-        if members not in self._services:
-            rows = rows_of(self._visits, self._end, members)
-            arrival = self._visits.arrival[rows]
-            rows = rows[(arrival >= self._window[0]) & (arrival <= self._window[1])]
-            self._services[members] = self._of(rows, members)
-        return self._services[members]
+        return self._selected(members, own=False)
 
     def _all(self, members: tuple[int, ...]) -> _Services:
         """Return the services of backends in their own busiest stretch."""
-        rows = rows_of(self._visits, self._end, members)
-        begin, end = _busiest(self._visits, self._end, members)
-        arrival = self._visits.arrival[rows]
-        return self._of(rows[(arrival >= begin) & (arrival <= end)], members)
+        return self._selected(members, own=True)
 
-    def _of(self, rows: Ints, members: tuple[int, ...]) -> _Services:
-        visits = self._visits
-        rows = rows[np.argsort(visits.busy_start[rows], kind="stable")]
-        parts = SharedParts.of(visits.busy_start[rows], self._end[rows], most_in_progress(visits, members))
-        return _Services(rows, parts, route_of(visits, rows))
+    def _selected(self, members: tuple[int, ...], *, own: bool) -> _Services:
+        """Return the services of backends in their ``own`` stretch or in the window, computed once."""
+        if (members, own) not in self._services:
+            visits = self._visits
+            rows = rows_of(visits, self._end, members)
+            begin, end = _busiest(visits, self._end, members) if own else self._window
+            rows = rows[(visits.arrival[rows] >= begin) & (visits.arrival[rows] <= end)]
+            rows = rows[np.argsort(visits.busy_start[rows], kind="stable")]
+            parts = SharedParts.of(visits.busy_start[rows], self._end[rows], most_in_progress(visits, members))
+            self._services[members, own] = _Services(rows, parts, route_of(visits, rows))
+        return self._services[members, own]
 
     def _estimated(self, each: Sequence[_Services]) -> tuple[Estimate, list[UsualSpeed]]:
         """Return the law of services of one or several resources, and what else they are slower by."""
