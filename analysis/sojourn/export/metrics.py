@@ -125,12 +125,13 @@ METRICS = (
            "that there is; never more than help where services share cores or a dependency."),
     Metric("sojourn_requests_in_progress", GAUGE, ("service",), "{request}",
            "Requests that have begun and not ended, now (with --status): waiting and in service, without long polls, "
-           "WebSockets and requests of other services."),
+           "WebSockets and requests of other services; absent while it is not known which of them remain open."),
     Metric("sojourn_live_refused", GAUGE, ("service", "reason"), "1",
            "With --status: 1 while workers needed by the method live are not computed, else 0: no_count (a page does "
-           "not answer), too_few_counts (more proxies write the log than are counted), unlogged_requests, log_late, "
-           "app_saturated (the app counts, and all its workers are busy), no_service_time, window_too_short (service "
-           "times are longer than a fifth of --hold), or a reason of sojourn_signal_refused."),
+           "not answer), too_few_counts (more proxies write the log than are counted), unlogged_requests, "
+           "open_connections (new ones are not known yet from requests that wait), app_stalled (no request ends), "
+           "log_late, app_saturated (the app counts, and all its workers are busy), no_service_time, window_too_short "
+           "(service times are longer than a fifth of --hold), or a reason of sojourn_signal_refused."),
     Metric("sojourn_saturation", GAUGE, ("service",), "1",
            "Offered load per worker, a/c with a = arrival rate times mean service time (Erlang 1917): at 1 or more the "
            "queue grows without limit."),

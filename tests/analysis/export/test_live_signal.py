@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from live_scene import EPOCH, STATUS, Scene, in_progress, lasting, needed, poisson, refused
+from live_scene import EPOCH, STATUS, Requests, Scene, in_progress, lasting, needed, poisson, refused
 from sojourn.export.live.demand import Demand
 from sojourn.export.live.signal import LIVE_REASONS
 from sojourn.export.metrics import BY_NAME
@@ -13,8 +13,25 @@ from sojourn.queueing.live_staffing import ServiceTimes
 
 STEADY = lasting(poisson(20.0, 0.0, 60.0), 0.1)
 STATIC = lasting(poisson(400.0, 0.0, 60.0, seed=2), 0.001, service=None)
+BEFORE = lasting(poisson(20.0, 0.0, 30.0), 0.1)
 JUMP = lasting(poisson(80.0, 30.0, 60.0, seed=3), 100.0)  # they all wait
+HUNG = lasting(np.linspace(30.0, 31.0, 40), 1_000.0)
+LONG = lasting(poisson(20.0, 0.0, 200.0), 0.1)
 AT = 20.0
+
+
+def served_in_turn(begin: np.ndarray, workers: int, seed: int = 3) -> Requests:
+    """Requests of 0.1 s on average that wait for a worker, first come first served."""
+    services = np.random.default_rng(seed).exponential(0.1, len(begin))
+    free, end = np.zeros(workers), np.empty(len(begin))
+    for number, arrival in enumerate(begin):
+        worker = int(free.argmin())
+        end[number] = free[worker] = max(arrival, free[worker]) + services[number]
+    return Requests(begin, end)
+
+
+def present(requests: Requests, instant: float) -> int:
+    return int(((requests.begin <= instant) & (requests.end > instant)).sum())
 
 
 def test_steady_load_needs_a_few_more_workers_than_it_keeps_busy() -> None:
@@ -28,14 +45,82 @@ def test_steady_load_needs_a_few_more_workers_than_it_keeps_busy() -> None:
 
 
 def test_requests_that_no_line_shows_are_counted_at_once() -> None:
-    """Eight a second for each of the 20 before, none of which ends: after a second the number is there."""
-    scene = Scene([STEADY, JUMP])
+    """Eighty a second after 20, none of which ends: after a second the number is there."""
+    scene = Scene([BEFORE, JUMP])
     before = needed(scene.run(30.0))
     after = scene.run(31.0)
     assert before is not None
     assert needed(after) == pytest.approx(13.0, abs=3.0)
-    assert in_progress(after) == pytest.approx(80.0, rel=0.35)
-    assert needed(scene.run(33.0)) >= needed(after)
+    assert in_progress(after) == pytest.approx(present(JUMP, 31.0), abs=3.0)
+    later = scene.run(33.0)
+    assert needed(later) >= needed(after)
+    assert in_progress(later) == pytest.approx(present(JUMP, 33.0), abs=3.0)
+
+
+@pytest.mark.parametrize("others", [(), (STATIC,)], ids=["alone", "files beside it"])
+def test_requests_that_wait_while_none_ends_are_in_progress_for_as_long(others: tuple[Requests, ...]) -> None:
+    """Clients that wait for their answers, and send nothing else; files and lines of the proxy's own go on."""
+    scene = Scene([BEFORE, HUNG, *others])
+    for instant in (33.0, 40.0, 55.0, 59.0):
+        samples = scene.run(instant)
+        assert in_progress(samples) == pytest.approx(40.0, abs=2.0), instant
+        assert refused(samples) in ([], ["app_stalled"])
+        assert needed(samples) in ((1.0, 2.0, 3.0) if instant < 45.0 else (None,))
+    assert refused(samples) == ["app_stalled"]
+
+
+def test_requests_that_wait_are_in_progress_after_the_last_count_of_before_is_dropped() -> None:
+    assert in_progress(Scene([BEFORE, HUNG]).run(200.0)) == 40.0
+
+
+def test_app_is_not_stalled_while_a_worker_is_free_or_a_service_may_last_so_long() -> None:
+    free = Scene([BEFORE, HUNG], demands={"shop": Demand(ServiceTimes(0.1), 41.0)}, hold=60.0).run(59.0)
+    slow = Scene([BEFORE, HUNG], demands={"shop": Demand(ServiceTimes(2.0), 8.0)}, hold=60.0).run(59.0)
+    assert refused(free) == refused(slow) == []
+
+
+def test_requests_that_hang_beside_others_that_end_are_refused_for_as_long_as_they_may_be_open_connections() -> None:
+    scene = Scene([LONG, HUNG])
+    for instant in (33.0, 45.0, 60.0):
+        samples = scene.run(instant)
+        assert (needed(samples), in_progress(samples), refused(samples)) == (None, None, ["open_connections"])
+    samples = scene.run(70.0)  # they have lasted for longer than 30 s
+    assert refused(samples) == []
+    assert in_progress(samples) == pytest.approx(2.0, abs=4.0)
+
+
+def test_number_that_is_the_same_for_open_connections_and_for_requests_that_wait_is_given() -> None:
+    few = lasting(np.linspace(30.0, 31.0, 5), 1_000.0)
+    scene = Scene([LONG, few], demands={"shop": Demand(ServiceTimes(0.1), 20.0)})
+    before, after = scene.run(29.0), scene.run(40.0)
+    assert (in_progress(after), refused(after)) == (None, [])
+    assert needed(after) == pytest.approx(needed(before), abs=1.0)
+
+
+def test_many_connections_that_end_at_once_are_refused_until_the_log_shows_them() -> None:
+    scene = Scene([LONG, lasting(np.linspace(30.0, 31.0, 40), 60.0, status=504)])
+    assert in_progress(scene.run(89.0)) == pytest.approx(2.0, abs=4.0)
+    samples = scene.run(90.8)
+    assert (needed(samples), in_progress(samples), refused(samples)) == (None, None, ["open_connections"])
+    samples = scene.run(93.0)
+    assert (in_progress(samples), refused(samples)) == (present(LONG, 93.0), [])
+
+
+def test_queue_of_an_overload_is_exact_and_never_refused() -> None:
+    parts = poisson(20.0, 0.0, 30.0), poisson(60.0, 30.0, 60.0, seed=9), poisson(20.0, 60.0, 110.0, seed=11)
+    requests = served_in_turn(np.concatenate(parts), 4)
+    scene = Scene([requests], demands={"shop": Demand(ServiceTimes(0.1), 4.0)})
+    for instant in np.arange(5.0, 110.0, 3.0).tolist():
+        samples = scene.run(instant)
+        assert refused(samples) == [], instant
+        assert in_progress(samples) == pytest.approx(present(requests, instant), abs=1.0), instant
+    assert max(present(requests, instant) for instant in range(110)) > 500
+
+
+def test_exporter_that_starts_while_the_app_hangs_does_not_know_what_waits() -> None:
+    before = lasting(poisson(5.0, -10.0, -1.0), 0.1)
+    samples = Scene([before, lasting(np.linspace(-1.0, -0.5, 40), 1_000.0)]).run(AT)
+    assert (needed(samples), in_progress(samples), refused(samples)) == (None, None, ["open_connections"])
 
 
 @pytest.mark.parametrize("other", [None, "blog"])
@@ -61,7 +146,7 @@ def test_others_that_ended_before_the_first_count_are_not_in_it() -> None:
 
 
 def test_jump_is_there_beside_static_files() -> None:
-    scene = Scene([STEADY, STATIC, JUMP])
+    scene = Scene([BEFORE, STATIC, JUMP])
     before, after = scene.run(30.0), scene.run(32.0)
     assert needed(before) in (3.0, 4.0, 5.0)
     assert needed(after) == pytest.approx(14.0, abs=4.0)
@@ -70,11 +155,23 @@ def test_jump_is_there_beside_static_files() -> None:
 @pytest.mark.parametrize("is_logged", [True, False], ids=["logged at their ends", "never logged"])
 def test_open_connections_are_not_in_progress(is_logged: bool) -> None:
     sockets = lasting(poisson(5.0, 0.0, 20.0, seed=6), 1_000.0, status=101, is_logged=is_logged)
-    sockets_and_polls = [sockets, lasting(np.arange(0.0, 60.0, 0.5), 45.0)]
-    samples = Scene([STEADY, *sockets_and_polls]).run(50.0)
+    scene = Scene([STEADY, sockets, lasting(np.arange(-50.0, 60.0, 0.5), 45.0)])
+    assert refused(scene.run(AT)) == ["open_connections"]  # a hundred are new
+    samples = scene.run(55.0)
     assert refused(samples) == []
     assert in_progress(samples) == pytest.approx(2.0, abs=6.0)
     assert needed(samples) in (3.0, 4.0, 5.0, 6.0)
+
+
+def test_open_connections_that_come_and_go_are_not_in_progress() -> None:
+    begin = poisson(5.0, -500.0, 200.0, seed=6)
+    lasted = np.random.default_rng(4).exponential(60.0, len(begin))
+    scene = Scene([LONG, Requests(begin, begin + lasted, status=101)])
+    assert refused(scene.run(AT)) == ["open_connections"]
+    for instant in np.arange(35.0, 190.0, 5.0).tolist():
+        samples = scene.run(instant)
+        assert refused(samples) == [], instant
+        assert needed(samples) in (3.0, 4.0, 5.0, 6.0), instant
 
 
 def test_queries_are_not_requests() -> None:

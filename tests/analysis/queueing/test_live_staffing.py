@@ -27,7 +27,7 @@ def counted(arrivals: list[int], every: float = 0.2) -> list[tuple[float, float]
     return [(number * every, float(total)) for number, total in enumerate(np.cumsum([0, *arrivals]).tolist())]
 
 
-STEADY, JUMP = counted([9] * 10), counted([4] * 10 + [16] * 3)
+STEADY, JUMP, NONE = counted([9] * 10), counted([4] * 10 + [16] * 3), counted([0] * 10)
 
 
 def test_rate_of_a_steady_count_is_that_of_the_whole_window() -> None:
@@ -71,8 +71,8 @@ def test_base_workers_of_exponential_services_are_those_of_erlang_c(load: float,
 
 @pytest.mark.parametrize(
     ("samples", "in_progress", "workers", "needed"),
-    [(STEADY, 5, 7, 6), (JUMP, 30, 4, 12), (JUMP, None, 4, 9), (STEADY, 40, 7, 8), (counted([0] * 10), 0, 4, 0)],
-    ids=["steady", "jump", "a jump without a count", "steady with a queue", "no arrivals"],
+    [(STEADY, 5, 7, 6), (JUMP, 30, 4, 12), (JUMP, None, 4, 9), (STEADY, 40, 7, 8), (NONE, 0, 4, 0), (NONE, 40, 4, 1)],
+    ids=["steady", "jump", "a jump without a count", "steady with a queue", "no arrivals", "no arrivals, and a queue"],
 )
 def test_live_workers(
     samples: list[tuple[float, float]], in_progress: float | None, workers: float, needed: int

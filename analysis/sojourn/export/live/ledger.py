@@ -111,6 +111,11 @@ class Ledger:
         """The end of the latest request, unix s."""
         return self._last.get(ALL)
 
+    def last_of_app(self, service: str) -> float:
+        """Return the end of the latest request to a backend, unix s, of a service or of ``ALL``; -inf: none ended."""
+        ends = (end for name, end in self._last.items() if name not in (None, ALL) and service in (name, ALL))
+        return max(ends, default=-np.inf)
+
     def longest(self, since: float) -> float:
         """Return the longest response of the requests that ended after an instant (unix s), s, without open ones."""
         chunks = self._chunks.get(ALL, ())

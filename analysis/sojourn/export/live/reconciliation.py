@@ -1,14 +1,16 @@
 """Counts of requests in front of the app, compared with the log of the same time.
 
-What is counted and not in the log is the same at all times, as far as one can know: connections that remain open
-(WebSockets, server-sent events, long polls), and requests whose log is switched off.
+What is counted and not in the log is of two kinds: connections that remain open (WebSockets, server-sent events, long
+polls) with requests whose log is switched off, and requests that wait or hang for longer than all that have ended. A
+request that has lasted for ``LONGEST_LAG`` is of the first kind. Of those that have not, one can know only where as
+many were there before: then some have ended and others begun.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,6 +22,9 @@ from sojourn.queueing.live_staffing import since_restart
 FEWEST = 5  # readings that are compared
 LEAST = 1.0  # s of them
 LATEST = 2.0  # s of them that say how many requests are in progress and not in the log
+FEW_OPEN, SHARE_OPEN, SURE_OPEN = 2.0, 0.2, 3.0
+"""By how much what is not in the log may grow by chance: requests, a share of those in progress by the log, and
+standard deviations of the difference of two Poisson counts."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,13 @@ class Counts:
     def restarted(self) -> int:
         """The first reading after a counter last fell."""
         return 0 if self.arrived is None else since_restart(self.arrived)
+
+    @property
+    def since(self) -> float:
+        """Since when they are of the same counters, as far as one can know, unix s; inf: there are none."""
+        if not self.restarted:
+            return -math.inf if len(self) else math.inf
+        return float(self.time[self.restarted])
 
 
 def counts_of(ticks: Sequence[Tick], sources: Sequence[int]) -> Counts:
@@ -75,18 +87,37 @@ class Reconciliation:
     Attributes:
         beyond: requests in progress that remain open, or are not logged, the median of the last readings
             that can be compared; None: not known yet.
+        open: those ``LONGEST_LAG`` before the log's latest instant; 0: it is not known since then.
         rate: requests/s in the log.
         unlogged: requests/s that begin and are not in the log, below 0 where fewer begin than end; None: not known.
         in_progress: requests in progress, mean, by the log.
+        at: the last reading that was compared, unix s.
     """
 
     beyond: float | None = None
+    open: float = 0.0
     rate: float = 0.0
     unlogged: float | None = None
     in_progress: float = 0.0
+    at: float = field(default=-math.inf, compare=False)
+
+    def in_progress_of(self, counted: float) -> tuple[float, float]:
+        """Return how many of the requests that are counted now are in progress and do not remain open: least and most.
+
+        Both are the same, unless what is not in the log has grown: by new connections that remain open, or by
+        requests that wait.
+        """
+        beyond = counted if self.beyond is None else self.beyond
+        chance = max(FEW_OPEN, SHARE_OPEN * self.in_progress, SURE_OPEN * math.sqrt(2.0 * max(self.open, 0.0)))
+        if counted < beyond - chance:  # many of those that remained open have ended since
+            return 0.0, counted
+        if beyond > self.open + chance:
+            return max(counted - beyond, 0.0), counted - max(self.open, 0.0)
+        known = max(counted - (self.beyond or 0.0), 0.0)
+        return known, known
 
 
-def reconciled(counts: Counts, ledger: Ledger, service: str, since: float, until: float) -> Reconciliation:
+def reconciled(counts: Counts, ledger: Ledger, service: str, since: float, until: float, old: float) -> Reconciliation:
     """Return how counts and the log of the same requests differ.
 
     Args:
@@ -95,6 +126,7 @@ def reconciled(counts: Counts, ledger: Ledger, service: str, since: float, until
         service: whose requests are counted; ``ALL``: those of every service.
         since: from when on the log is complete, unix s.
         until: until when it is, unix s: all requests that were present have ended.
+        old: what was there then and is not in the log is open, unix s.
     """
     inside = (counts.time >= since) & (counts.time <= until)
     inside[: counts.restarted] = False
@@ -109,5 +141,13 @@ def reconciled(counts: Counts, ledger: Ledger, service: str, since: float, until
     if counts.arrived is not None:
         arrived = counts.arrived[inside]
         unlogged = float(arrived[-1] - arrived[0] - (in_progress[-1] - in_progress[0]) - ended) / seconds
-    beyond = (in_progress - present)[at >= at[-1] - LATEST]
-    return Reconciliation(float(np.median(beyond)), ended / seconds, unlogged, float(present.mean()))
+    beyond = in_progress - present
+    before = beyond[(at >= old - LATEST) & (at <= old)]
+    return Reconciliation(
+        beyond=float(np.median(beyond[at >= at[-1] - LATEST])),
+        open=float(np.median(before)) if len(before) else 0.0,
+        rate=ended / seconds,
+        unlogged=unlogged,
+        in_progress=float(present.mean()),
+        at=float(at[-1]),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,19 +16,21 @@ from sojourn.export.labels import Labels
 from sojourn.export.live.demand import Demand
 from sojourn.export.live.ledger import ALL, Ledger, Passed
 from sojourn.export.live.poller import Poller, Source
-from sojourn.export.live.reconciliation import Counts, Reconciliation, counts_of, reconciled
+from sojourn.export.live.reconciliation import FEW_OPEN, Counts, Reconciliation, counts_of, reconciled
 from sojourn.export.refusal import AWAY, CLOCKS, REASONS
 from sojourn.export.settings import LONGEST_LAG, MINUTE, Settings
 from sojourn.export.tally import Sample
 from sojourn.model.arrays import Floats
 from sojourn.model.components import SWITCHING_PROTOCOLS
-from sojourn.queueing.live_staffing import Autoscaler, live_workers, sure_rate
+from sojourn.queueing.live_staffing import Autoscaler, ServiceTimes, live_workers, sure_rate
 
 COLUMNS = ("time", "request_time", "service", "upstream", "status", "proxy")
 METHOD = "live"
 NO_COUNT = "no_count"
 TOO_FEW = "too_few_counts"
 UNLOGGED = "unlogged_requests"
+OPEN = "open_connections"
+STALLED = "app_stalled"
 LATE = "log_late"
 SATURATED = "app_saturated"
 NO_TIMES = "no_service_time"
@@ -36,6 +39,8 @@ LIVE_REASONS = {
     NO_COUNT: "a page of --status does not answer, or has no counts",
     TOO_FEW: "the log has requests of more proxies than --status counts",
     UNLOGGED: "requests that are not in the log last as long as others, and whose they are is not known",
+    OPEN: "it is not known yet whether requests that are not in the log are open connections, or wait",
+    STALLED: "all workers are busy, and for much longer than services last no request has ended",
     LATE: "requests begin, and the log has no lines of them",
     SATURATED: "the app counts the requests that it has begun, and all its workers are busy: others wait uncounted",
     NO_TIMES: "no service time of the service was ever known",
@@ -46,15 +51,23 @@ STALE = 2.0  # s without a count
 FEW_UNLOGGED = 0.02  # of the rate: so many do not change it
 MANY_UNLOGGED, LONG_UNLOGGED = 0.1, 0.2  # of the rate, and of the requests in progress
 LATEST = 15.0  # s for which requests may begin without a line of the log
+STALL = 10.0  # services, mean and standard deviation, for which none may end while all workers are busy
 
 
 @dataclass(frozen=True)
 class _Course:
-    """The arrivals of a service, and how many of its requests are in progress now; None: not known."""
+    """The arrivals of a service.
+
+    Attributes:
+        time: of the counts, unix s.
+        arrived: requests until each.
+        fewest, most: requests in progress now, without those that remain open: the same, where it is known which do.
+    """
 
     time: Floats
     arrived: Floats
-    in_progress: float | None
+    fewest: float
+    most: float
 
 
 class LiveSignal:
@@ -118,9 +131,13 @@ class LiveSignal:
         longest = min(self._ledger.longest(end - MINUTE), LONGEST_LAG)
         for scope in self._scopes:
             counts, before = self._counts(scope), self._reconciled.get(scope, Reconciliation())
-            until = min(self._complete_until(counts, before, end) or end, end) - longest
+            complete = min(self._complete_until(counts, before, end) or end, end)
+            # While no app answers, requests in progress wait: they do not remain open.
+            until = min(complete - longest, self._ledger.last_of_app(scope))
             begin = max(since.timestamp(), until - MINUTE)
-            self._reconciled[scope] = reconciled(counts, self._ledger, scope, begin, until)
+            latest = reconciled(counts, self._ledger, scope, begin, until, complete - LONGEST_LAG)
+            is_of_before = latest.beyond is None and before.at >= counts.since
+            self._reconciled[scope] = before if is_of_before else latest
 
     def set_demand(self, service: str, demand: Demand) -> None:
         """Hold what the requests of a service need."""
@@ -137,16 +154,18 @@ class LiveSignal:
         present = cache(lambda: self._ledger.present(ALL, scopes[ALL].time))
         for service in services:
             reason, course = self._course(service, scopes, present, now)
+            needed: list[Sample] = []
+            if course is not None and reason is None:
+                needed = list(self._needed(service, course, course.most))
+                if course.fewest < course.most and needed != list(self._needed(service, course, course.fewest)):
+                    reason, needed = OPEN, []
             for name in LIVE_REASONS:
                 yield Sample("sojourn_live_refused", (service, name), float(name == reason))
-            if course is None:
-                continue
-            if course.in_progress is not None:
-                yield Sample("sojourn_requests_in_progress", (service,), course.in_progress)
-            if reason is None:
-                yield from self._needed(service, course)
+            yield from needed
+            if course is not None and course.fewest == course.most:
+                yield Sample("sojourn_requests_in_progress", (service,), course.most)
 
-    def _needed(self, service: str, course: _Course) -> Iterator[Sample]:
+    def _needed(self, service: str, course: _Course, in_progress: float) -> Iterator[Sample]:
         rate = sure_rate(list(zip(course.time.tolist(), course.arrived.tolist(), strict=True)), self._window)
         demand = self._demands[service]
         if rate is None or demand.times is None:
@@ -157,7 +176,7 @@ class LiveSignal:
             if objective.measure != "queueing_delay":
                 continue
             needed = live_workers(
-                rate, course.in_progress, ready, demand.times, objective.seconds, objective.share, autoscaler
+                rate, in_progress, ready, demand.times, objective.seconds, objective.share, autoscaler
             )
             workers = min(np.ceil(needed * demand.factor), demand.useful)
             yield Sample("sojourn_workers_needed", (service, objective.text, METHOD), float(workers))
@@ -190,7 +209,9 @@ class LiveSignal:
         else:
             others = present() - self._ledger.present(service, counts.time) if scope == ALL else np.zeros(len(counts))
             reason, course = self._by_log(service, scope, counts, others, now)
-        return reason or self._refused(service, course, has_waiting=counts.has_waiting), course
+        if reason is None and course is not None:
+            reason = self._refused(service, course, has_waiting=counts.has_waiting)
+        return reason, course
 
     def _refused(self, service: str, course: _Course, *, has_waiting: bool) -> str | None:
         """Return why arrivals do not say how many workers are needed; None: they do."""
@@ -201,9 +222,18 @@ class LiveSignal:
             return demand.refused
         if demand.times.mean > self._window:
             return SHORT
-        if not has_waiting and (demand.workers is None or (course.in_progress or 0.0) >= demand.workers):
+        if not has_waiting and (demand.workers is None or course.most >= demand.workers):
             return SATURATED
+        if self._is_stalled(service, course.fewest, demand, demand.times):
+            return STALLED
         return None if len(course.time) > 1 else NO_COUNT
+
+    def _is_stalled(self, service: str, in_progress: float, demand: Demand, times: ServiceTimes) -> bool:
+        """Return whether services last longer now than those of which the times are known."""
+        if self._ledger.complete_until is None or in_progress < (demand.workers or FEW_OPEN):
+            return False
+        silent = self._ledger.complete_until - self._ledger.last_of_app(service)
+        return silent > max(LATEST, STALL * times.mean * (1.0 + math.sqrt(times.cs2)))
 
     def _counts(self, scope: str) -> Counts:
         return counts_of(self.poller.ticks(), self._scopes[scope])
@@ -224,7 +254,7 @@ class LiveSignal:
 
     def _by_log(
         self, service: str, scope: str, counts: Counts, others: Floats, now: float
-    ) -> tuple[str | None, _Course]:
+    ) -> tuple[str | None, _Course | None]:
         """Return the arrivals as those that ended, by the log, and those in progress at the same instant.
 
         ``others``: requests of other services in progress at each reading, of those that have ended.
@@ -236,10 +266,13 @@ class LiveSignal:
         tail = self._ledger.tail_of_others(service) if scope == ALL else 0.0
         inside = counts.time <= (-np.inf if until is None else until - tail)
         inside[: counts.restarted] = False
-        present = in_progress[inside]
-        latest = None if reconciliation.beyond is None or not len(present) else max(float(present[-1]), 0.0)
-        course = _Course(counts.time[inside], self._ledger.ended(service, counts.time[inside]) + present, latest)
-        if until is not None and now - until > LATEST:
+        is_late = until is not None and now - until > LATEST
+        if not inside.any():
+            return LATE if is_late else NO_COUNT, None
+        limits = reconciliation.in_progress_of(float((counts.in_progress - others)[inside][-1]))
+        ended = self._ledger.ended(service, counts.time[inside])
+        course = _Course(counts.time[inside], ended + in_progress[inside], *limits)
+        if is_late:
             return LATE, course
         unlogged = reconciliation.unlogged or 0.0
         many = unlogged > max(MANY_UNLOGGED * reconciliation.rate, 1.0)
@@ -262,6 +295,6 @@ class LiveSignal:
 
 def _exact(counts: Counts, arrived: Floats, reconciliation: Reconciliation) -> _Course:
     """Return the arrivals where every counted request is of the service."""
-    since, beyond = counts.restarted, reconciliation.beyond
-    now = None if beyond is None else max(float(counts.in_progress[-1]) - beyond, 0.0)
-    return _Course(counts.time[since:], arrived[since:], now)
+    since = counts.restarted
+    limits = reconciliation.in_progress_of(float(counts.in_progress[-1]))
+    return _Course(counts.time[since:], arrived[since:], *limits)
