@@ -132,10 +132,9 @@ class LiveSignal:
         for scope in self._scopes:
             counts, before = self._counts(scope), self._reconciled.get(scope, Reconciliation())
             complete = min(self._complete_until(counts, before, end) or end, end)
-            # While no app answers, requests in progress wait: they do not remain open.
-            until = min(complete - longest, self._ledger.last_of_app(scope))
-            begin = max(since.timestamp(), until - MINUTE)
-            latest = reconciled(counts, self._ledger, scope, begin, until, complete - LONGEST_LAG)
+            until = min(complete - longest, self._ledger.last_of_app(scope))  # while no app answers, requests wait
+            times = max(since.timestamp(), until - MINUTE), until, complete - LONGEST_LAG
+            latest = reconciled(counts, self._ledger, scope, *times)
             is_of_before = latest.beyond is None and before.at >= counts.since
             self._reconciled[scope] = before if is_of_before else latest
 
@@ -204,14 +203,15 @@ class LiveSignal:
         # Requests of others that ended before the first count are not in it.
         since = max(now - MINUTE, float(counts.time[counts.restarted]))
         exact = scope != ALL or not self._has_others(service, reconciliation, since)
+        course: _Course | None
         if exact and counts.arrived is not None:
             reason, course = None, _exact(counts, counts.arrived, reconciliation)
         else:
             others = present() - self._ledger.present(service, counts.time) if scope == ALL else np.zeros(len(counts))
             reason, course = self._by_log(service, scope, counts, others, now)
-        if reason is None and course is not None:
-            reason = self._refused(service, course, has_waiting=counts.has_waiting)
-        return reason, course
+        if reason is not None or course is None:
+            return reason, course
+        return self._refused(service, course, has_waiting=counts.has_waiting), course
 
     def _refused(self, service: str, course: _Course, *, has_waiting: bool) -> str | None:
         """Return why arrivals do not say how many workers are needed; None: they do."""
