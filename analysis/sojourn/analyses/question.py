@@ -27,6 +27,7 @@ class Question(NamedTuple):
         example: what the command is given in the reference, on the example data.
         title: heading in the report; empty for a question that a report does not ask.
         columns: read besides what the components need.
+        places: whether it places every request in time: of very many, a report answers it of a stretch.
         exports: names in ``sojourn`` -> module in the folder.
     """
 
@@ -37,6 +38,7 @@ class Question(NamedTuple):
     example: str
     title: str = ""
     columns: tuple[str, ...] = ()
+    places: bool = False
     exports: Mapping[str, str] = MappingProxyType({})
 
     @property

@@ -92,6 +92,12 @@ def iso(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def interval_text(begin: datetime, end: datetime) -> str:
+    """Return an interval in words: "from 00:01:08 to 00:01:40 UTC", with the days if it has several."""
+    day = "" if begin.date() == end.date() else "%m-%d "
+    return f"from {begin:{day}%H:%M:%S} to {end:{day}%H:%M:%S} UTC"
+
+
 def milliseconds(seconds: float | None) -> str:
     """Return seconds as milliseconds with three significant digits: 1,204 / 99.8 / 0.31; – for None."""
     return "–" if seconds is None else three_digits(seconds * 1000)

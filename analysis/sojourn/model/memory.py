@@ -13,6 +13,7 @@ from sojourn.model.formatting import counted
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 VISIT_BYTES = 750  # what a request takes in the memory of an analysis that places all requests in time
 REPLAY_BYTES = 1_300  # what it takes where changes are replayed, two at a time
+MOST_PLACED = 1_500_000  # requests that a report places in time: its analyses take less than 4 GB
 USABLE = 0.8  # share of the memory that an analysis may take
 
 

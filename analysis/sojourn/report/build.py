@@ -15,12 +15,14 @@ from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.split.run import split_from, with_wire
 from sojourn.model.errors import SojournError
 from sojourn.model.instants import Instant
+from sojourn.model.memory import MOST_PLACED
 from sojourn.model.verdict import SLO
 from sojourn.present.drawing_process import DrawingProcess
 from sojourn.present.pictures import Drawings
 from sojourn.present.section import Section
 from sojourn.readers.inputs import NamedSources, Source, listed
 from sojourn.report.html import report_page
+from sojourn.report.stretch import stretch_of
 from sojourn.sources.open_requests import Where
 from sojourn.sources.opening import RequestsLike, read_already
 from sojourn.sources.traces import Traces, read_traces
@@ -49,6 +51,7 @@ def write_report(
     since: Instant = None,
     until: Instant = None,
     where: Where = None,
+    most: int = MOST_PLACED,
 ) -> SplitResult:
     """Write one page with all analyses of the requests: ``sojourn report``.
 
@@ -67,6 +70,8 @@ def write_report(
             datetime, or unix seconds.
         until: only requests that arrived before this instant.
         where: only requests with these values.
+        most: requests that are placed in time; of more, those of the stretch with the most waiting, and the page says
+            so. The split is of all.
 
     Returns:
         The split on the page.
@@ -91,7 +96,7 @@ def write_report(
         sources = NO_SOURCES if read_already(requests) else NamedSources.of(requests)  # type: ignore[arg-type]
         write_analyses(
             result, path, process=process, title=title, by=by, workers=workers, slo=slo, before=earlier,
-            sources=sources, spans=listed(spans), captures=packets,
+            sources=sources, spans=listed(spans), captures=packets, most=most,
         )  # fmt: skip
     return result
 
@@ -126,6 +131,7 @@ def write_analyses(
     sources: NamedSources = NO_SOURCES,
     spans: Sequence[Source] = (),
     captures: Sequence[Source] = (),
+    most: int = MOST_PLACED,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> list[Section]:
     """Write a page with the split and all analyses, and return their sections.
@@ -146,8 +152,8 @@ def write_analyses(
     split = split_part(result)
     drawings.begin(split.pictures)
     sections = sections_of(
-        result, by=by, workers=workers, slo=slo, before=before, sources=sources, spans=spans, on_step=on_step,
-        on_section=lambda section: drawings.begin(section.pictures),
+        result, by=by, workers=workers, slo=slo, before=before, sources=sources, spans=spans, most=most,
+        on_step=on_step, on_section=lambda section: drawings.begin(section.pictures),
     )  # fmt: skip
     on_step("drawing")
     report_page(result, title=title, split=split, sections=sections).write(path, drawings)
@@ -163,6 +169,7 @@ def sections_of(
     before: SplitResult | None = None,
     sources: NamedSources = NO_SOURCES,
     spans: Sequence[Source] = (),
+    most: int = MOST_PLACED,
     on_step: Callable[[str], None] = lambda _: None,
     on_section: Callable[[Section], None] = lambda _: None,
 ) -> list[Section]:
@@ -177,14 +184,18 @@ def sections_of(
     """
     on_step("reading spans")
     context = ReportContext(result, by, workers, slo, before, traces_of(sources, spans))
+    stretch = stretch_of(result, most)
+    placed = result if stretch is None else stretch.part_of(result)
     sections: dict[str, Section] = {}
 
     def answer(question: Question) -> None:
         on_step(question.title)
         try:
-            section = context.section(question)
+            section = (context._replace(requests=placed) if question.places else context).section(question)
         except SojournError as error:
             section = Section(question.name, question.title, f"Not available: {error}.")
+        if section is not None and stretch is not None and question.places:
+            section = stretch.marked(section)
         if section is not None:
             sections[question.name] = section
             on_section(section)
@@ -194,7 +205,7 @@ def sections_of(
     for question in questions:
         if question.name in SHARE_VISITS:
             answer(question)
-    result.whole.forget("visits")
+    placed.whole.forget("visits")
     _collect(result)
     for question in questions:
         if question.name not in SHARE_VISITS:

@@ -33,6 +33,7 @@ from sojourn.invocation.options import (
 from sojourn.invocation.progress import doing
 from sojourn.model.formatting import printable
 from sojourn.model.groups import DEFAULT_GROUPS
+from sojourn.model.memory import MOST_PLACED
 from sojourn.model.verdict import SLO
 
 DEFAULT_PAGE = "report.html"
@@ -68,6 +69,14 @@ def report(
     since: Since = None,
     until: Until = None,
     where: WhereAnalysed = None,
+    most: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Requests that are placed in time; of more, those of the stretch with the most waiting.",
+        ),
+    ] = MOST_PLACED,
     log_format: LogFormatOption = None,
     app_log_format: AppLogFormatOption = None,
     table_columns: TableColumns = None,
@@ -103,7 +112,7 @@ def report(
         with doing(quiet) as say:
             sections = write_analyses(
                 result, page, process=process, by=column, workers=counts, slo=slo, before=earlier, sources=by_kind,
-                spans=spans or (), captures=packets, on_step=say,
+                spans=spans or (), captures=packets, most=most, on_step=say,
             )  # fmt: skip
     _say(result, in_short(result, sections), page)
 

@@ -80,7 +80,7 @@ QUESTIONS = {
     ),
     "report of the worst hour": Question(
         ["report", "{dsn}", *WORST_HOUR, "--html", "{folder}/day.html"], PART,
-        note="every request of the hour is fetched, and every analysis is computed",
+        note="every request of the hour is fetched; those of the stretch with the most waiting are placed in time",
     ),
 }  # fmt: skip
 

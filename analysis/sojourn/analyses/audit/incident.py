@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from sojourn.model.arrays import Bools, Floats
-from sojourn.model.formatting import duration
+from sojourn.model.formatting import duration, interval_text
 from sojourn.model.measures import Measures, microseconds_between, window_width
 
 REQUESTS = 30  # in a window, on average
@@ -61,8 +61,7 @@ class Incident:
     @property
     def interval(self) -> str:
         """Its begin and end: "from 00:01:08 to 00:01:40 UTC"."""
-        day = "" if self.begin.date() == self.end.date() else "%m-%d "
-        return f"from {self.begin:{day}%H:%M:%S} to {self.end:{day}%H:%M:%S} UTC"
+        return interval_text(self.begin, self.end)
 
     @property
     def sentence(self) -> str:

@@ -12,4 +12,5 @@ QUESTION = Question(
     example="docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz",
     title="Which requests caused the queueing delay",
     columns=("uri",),
+    places=True,
 )

@@ -11,4 +11,5 @@ QUESTION = Question(
     needs="a ramp, or windows of different load",
     example="docs/examples/ramp.jsonl.gz --slo p99=0.5 --target-rate 240",
     title="Capacity under the objective",
+    places=True,
 )

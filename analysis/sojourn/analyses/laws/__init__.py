@@ -11,4 +11,5 @@ QUESTION = Question(
     needs="queueing delay and service time of the requests",
     example="docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz",
     title="Queueing laws and the measured wait",
+    places=True,
 )

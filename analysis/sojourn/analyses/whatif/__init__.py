@@ -12,4 +12,5 @@ QUESTION = Question(
     example="docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz --variant workers=+1",
     title="What-if: response times under other configurations",
     columns=("remote_addr", "connection"),
+    places=True,
 )

@@ -113,8 +113,8 @@ class Reconciliation:
             return 0.0, counted
         if beyond > self.open + chance:
             return max(counted - beyond, 0.0), counted - max(self.open, 0.0)
-        known = max(counted - (self.beyond or 0.0), 0.0)
-        return known, known
+        in_progress = max(counted - (self.beyond or 0.0), 0.0)
+        return in_progress, in_progress
 
 
 def reconciled(counts: Counts, ledger: Ledger, service: str, since: float, until: float, old: float) -> Reconciliation:

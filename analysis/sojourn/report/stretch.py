@@ -1,0 +1,100 @@
+"""The stretch of a large log of which a report places every request in time: that in which requests waited most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from sojourn.model.arrays import Floats
+from sojourn.model.formatting import interval_text
+from sojourn.present.section import Section
+from sojourn.sources.open_requests import OpenedRequests
+from sojourn.sources.opening import requests_from
+
+WINDOWS_IN_STRETCH = 20
+MOST_WINDOWS = 2_000
+_WAITED, _SERVED = "queueing delay", "service time"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The requests of an interval.
+
+    Attributes:
+        begin, end: they arrived from ``begin`` on and before ``end``.
+        requests: their number.
+        of: the number of all requests.
+    """
+
+    begin: datetime
+    end: datetime
+    requests: int
+    of: int
+
+    @property
+    def sentence(self) -> str:
+        """What is placed in time, and how to place others."""
+        return (
+            f"Of {self.requests:,} of {self.of:,} requests: those that arrived {interval_text(self.begin, self.end)}. No "
+            "stretch of as many has more waiting; --since and --until choose another one, --most a longer one."
+        )
+
+    def part_of(self, requests: OpenedRequests) -> OpenedRequests:
+        """Return the requests of the interval."""
+        return requests_from(requests, since=self.begin, until=self.end)
+
+    def marked(self, section: Section) -> Section:
+        """Return a section of these requests that says so."""
+        short = f"{section.short} (Requests {interval_text(self.begin, self.end)}.)" if section.short else ""
+        return replace(section, measures=f"{self.sentence} {section.measures}".strip(), short=short)
+
+
+def stretch_of(requests: OpenedRequests, most: int) -> Stretch | None:
+    """Return the stretch with the most waiting that has at most so many requests; None where all are at most so many.
+
+    Without waiting, it is the one with the most service time. Requests that ``where`` leaves out count: they are placed
+    in time, too. A stretch has at least one window of ``parts_over_time``, with all its requests.
+
+    Args:
+        requests: split requests.
+        most: the number.
+    """
+    whole = requests.whole
+    number = whole.measures.overall()["requests"]
+    if number <= most:
+        return None
+    windows = min(-(-number * WINDOWS_IN_STRETCH // most), MOST_WINDOWS)
+    table = whole.measures.parts_over_time(windows, p99=False)
+    arrived, count = table["arrived"].to_list(), table["requests"].to_numpy().astype(np.float64)
+    own = table if requests is whole else requests.measures.parts_over_time(windows, p99=False)
+    places = np.maximum(np.searchsorted(table["arrived"].to_numpy(), own["arrived"].to_numpy(), "right") - 1, 0)
+    sums = [own["requests"].to_numpy() * own[name].fill_null(0.0).clip(0.0).to_numpy() for name in (_WAITED, _SERVED)]
+    chosen = next((each for each in sums if each.sum() > 0), own["requests"].to_numpy())
+    low, high = heaviest(count, np.bincount(places, chosen, len(count)), most)
+    last = whole.measures.overall()["last"]
+    return Stretch(
+        begin=arrived[low],
+        end=arrived[high] if high < len(arrived) else last + timedelta(microseconds=1),
+        requests=int(count[low:high].sum()),
+        of=int(number),
+    )
+
+
+def heaviest(count: Floats, weight: Floats, most: float) -> tuple[int, int]:
+    """Return the first of the adjacent windows with the largest total weight, and the one after the last.
+
+    Args:
+        count: requests of each window.
+        weight: of each window, 0 or more.
+        most: requests that they may have together; one window may have more.
+    """
+    best, low, heavy = (0, 1), 0, -1.0
+    counts, weights = np.concatenate([[0.0], count.cumsum()]), np.concatenate([[0.0], weight.cumsum()])
+    for high in range(1, len(count) + 1):
+        while counts[high] - counts[low] > most and low < high - 1:
+            low += 1
+        if weights[high] - weights[low] > heavy:
+            best, heavy = (low, high), float(weights[high] - weights[low])
+    return best
