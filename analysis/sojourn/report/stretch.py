@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import numpy as np
+import polars as pl
 
 from sojourn.model.arrays import Floats
-from sojourn.model.formatting import interval_text
+from sojourn.model.formatting import RESOLUTION, interval_text
 from sojourn.present.section import Section
 from sojourn.sources.open_requests import OpenedRequests
 from sojourn.sources.opening import requests_from
 
 WINDOWS_IN_STRETCH = 20
 MOST_WINDOWS = 2_000
-_WAITED, _SERVED = "queueing delay", "service time"
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,21 @@ class Stretch:
         begin, end: they arrived from ``begin`` on and before ``end``.
         requests: their number.
         of: the number of all requests.
+        most_of: what no stretch of as many has more of.
     """
 
     begin: datetime
     end: datetime
     requests: int
     of: int
+    most_of: str
 
     @property
     def sentence(self) -> str:
         """What is placed in time, and how to place others."""
         return (
-            f"Of {self.requests:,} of {self.of:,} requests: those that arrived {interval_text(self.begin, self.end)}. No "
-            "stretch of as many has more waiting; --since and --until choose another one, --most a longer one."
+            f"Of {self.requests:,} of {self.of:,} requests: those that arrived {interval_text(self.begin, self.end)}. "
+            f"No stretch of as many has more {self.most_of}; --since and --until choose another one, --most a longer one."
         )
 
     def part_of(self, requests: OpenedRequests) -> OpenedRequests:
@@ -54,32 +56,52 @@ class Stretch:
 def stretch_of(requests: OpenedRequests, most: int) -> Stretch | None:
     """Return the stretch with the most waiting that has at most so many requests; None where all are at most so many.
 
-    Without waiting, it is the one with the most service time. Requests that ``where`` leaves out count: they are placed
-    in time, too. A stretch has at least one window of ``parts_over_time``, with all its requests.
+    Where requests hardly wait, it is the one with the most service time. Requests that ``where`` leaves out count: they
+    are placed in time, too. A stretch has at least one window of ``parts_over_time``, with all its requests.
 
     Args:
         requests: split requests.
         most: the number.
     """
     whole = requests.whole
-    number = whole.measures.overall()["requests"]
+    overall = whole.once("overall", whole.measures.overall)
+    number, last = overall["requests"], overall["last"]
     if number <= most:
         return None
     windows = min(-(-number * WINDOWS_IN_STRETCH // most), MOST_WINDOWS)
-    table = whole.measures.parts_over_time(windows, p99=False)
-    arrived, count = table["arrived"].to_list(), table["requests"].to_numpy().astype(np.float64)
-    own = table if requests is whole else requests.measures.parts_over_time(windows, p99=False)
-    places = np.maximum(np.searchsorted(table["arrived"].to_numpy(), own["arrived"].to_numpy(), "right") - 1, 0)
-    sums = [own["requests"].to_numpy() * own[name].fill_null(0.0).clip(0.0).to_numpy() for name in (_WAITED, _SERVED)]
-    chosen = next((each for each in sums if each.sum() > 0), own["requests"].to_numpy())
-    low, high = heaviest(count, np.bincount(places, chosen, len(count)), most)
-    last = whole.measures.overall()["last"]
+    table = _windows(whole, windows)
+    arrived, count = table["arrived"].to_list(), _floats(table["requests"])
+    own = table if requests is whole else _windows(requests, windows)
+    most_of, weights = _most_of(own)
+    weight = np.zeros(len(count))
+    places = np.searchsorted(table["arrived"].to_numpy(), own["arrived"].to_numpy(), "right") - 1
+    np.add.at(weight, np.maximum(places, 0), weights)
+    low, high = heaviest(count, weight, most)
     return Stretch(
         begin=arrived[low],
         end=arrived[high] if high < len(arrived) else last + timedelta(microseconds=1),
         requests=int(count[low:high].sum()),
         of=int(number),
+        most_of=most_of,
     )
+
+
+def _most_of(windows: pl.DataFrame) -> tuple[str, Floats]:
+    """Return what a stretch is chosen for, and how much of it each window has."""
+    requests = _floats(windows["requests"])
+    for what, column in (("waiting", "queueing delay"), ("service time", "service time")):
+        mean = _floats(windows[column]).clip(0.0)
+        if mean.max() > RESOLUTION:
+            return what, requests * mean
+    return "requests", requests
+
+
+def _floats(column: pl.Series) -> Floats:
+    return column.cast(pl.Float64).fill_null(0.0).to_numpy()
+
+
+def _windows(requests: OpenedRequests, windows: int) -> pl.DataFrame:
+    return requests.measures.parts_over_time(windows, p99=False).drop_nulls("arrived")
 
 
 def heaviest(count: Floats, weight: Floats, most: float) -> tuple[int, int]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 import sojourn
+from analysis_support import BASE, line, split_of_log
 from hypothesis import given
 from hypothesis import strategies as st
 from sojourn.analyses import report_columns, reported
@@ -40,6 +40,11 @@ def by_key(sections: list[Section]) -> dict[str, Section]:
     return {section.key: section for section in sections}
 
 
+def begin_and_end(stretch: Stretch) -> tuple[float, float]:
+    """Seconds after ``BASE``."""
+    return stretch.begin.timestamp() - BASE, stretch.end.timestamp() - BASE
+
+
 def test_stretch_has_the_incident_and_at_most_so_many_requests(shop: sojourn.SplitResult, stretch: Stretch) -> None:
     incident = shop.audit.incident
     assert incident is not None
@@ -61,8 +66,9 @@ def test_no_other_stretch_of_as_many_has_more_waiting(shop: sojourn.SplitResult,
 def test_sections_that_place_requests_are_those_of_the_stretch_alone(
     shop: sojourn.SplitResult, stretch: Stretch
 ) -> None:
-    part = sojourn.split(SHOP, spans=SPANS, columns=report_columns(), since=stretch.begin, until=stretch.end)
-    of_part, of_all = by_key(sections_of(part)), by_key(sections_of(shop))
+    read = sojourn.split(SHOP, spans=SPANS, columns=report_columns(), since=stretch.begin, until=stretch.end)
+    of_read, of_all = by_key(sections_of(read)), by_key(sections_of(shop))
+    of_part = by_key(sections_of(sojourn.split(shop, since=stretch.begin, until=stretch.end)))
     sections = by_key(sections_of(shop, most=MOST))
     assert sections.keys() == of_all.keys() == of_part.keys()
     assert sections.keys() >= PLACED == {"blame", "depth", "laws", "whatif", "capacity"}
@@ -70,6 +76,7 @@ def test_sections_that_place_requests_are_those_of_the_stretch_alone(
         is_placed = key in PLACED
         expected = of_part[key] if is_placed else of_all[key]
         assert (section.sentence, section.tables, section.notes) == (expected.sentence, expected.tables, expected.notes)
+        assert not is_placed or section.sentence == of_read[key].sentence
         assert section.measures.startswith(stretch.sentence) == is_placed
         assert section.short.startswith(expected.short)
         assert ("Requests from 00:00:50 to 00:01:37 UTC" in section.short) == (is_placed and bool(expected.short))
@@ -94,19 +101,36 @@ def test_requests_that_a_condition_leaves_out_count_and_do_not_choose(shop: sojo
     assert inside > 0.5 * whole
 
 
-def test_without_a_queue_it_is_the_stretch_with_the_most_service_time(shop: sojourn.SplitResult) -> None:
-    rows = shop.rows.filter(pl.col("answered")).select("time", "request_time", "status", "upstream").collect()
-    late = pl.col("time") > rows["time"].max() - timedelta(seconds=30)
-    frame = rows.with_columns(
-        service_time=pl.when(late).then(0.2).otherwise(0.01), request_time=pl.when(late).then(0.21).otherwise(0.02),
-        queueing_delay=0.0,
-    )  # fmt: skip
-    result = sojourn.split(frame)
-    number = frame.filter(late).height
-    stretch = stretch_of(result, number)
+def test_without_a_queue_it_is_the_stretch_with_the_most_service_time(tmp_path: Path) -> None:
+    long = range(500, 560)
+    lines = []
+    for number in range(1_000):
+        seconds = 0.2 if number in long else 0.01
+        times = ("request_time", "service_time", "upstream_response_time", "upstream_header_time")
+        started = f"{BASE + number + 0.3 - seconds:.3f}"
+        lines.append(
+            line(
+                **dict.fromkeys(times, f"{seconds:.3f}"), time=f"{BASE + number}.300", queueing_delay="0.000",
+                request_start=started, proxy_start=started, upstream_connect_time="0.000", upstream_addr="10.0.0.1:80",
+            )
+        )  # fmt: skip
+    result = split_of_log(tmp_path, b"".join(lines))
+    stretch = stretch_of(result, 100)
     assert stretch is not None
-    assert stretch.end >= frame["time"].max()
-    assert stretch.begin > frame["time"].max() - timedelta(seconds=45)
+    assert begin_and_end(stretch)[0] <= 500.3
+    assert begin_and_end(stretch)[1] >= 559
+    assert 60 <= stretch.requests <= 100
+    assert "has more service time" in stretch.sentence
+
+
+def test_without_times_of_the_app_it_is_the_stretch_with_the_most_requests(tmp_path: Path) -> None:
+    arrived = [*range(0, 1_000, 10), *range(500, 560), *range(500, 560)]
+    lines = [line(time=f"{BASE + number}.000", request_time="0.000") for number in sorted(arrived)]
+    stretch = stretch_of(split_of_log(tmp_path, b"".join(lines)), 150)
+    assert stretch is not None
+    assert begin_and_end(stretch)[0] <= 500
+    assert begin_and_end(stretch)[1] >= 559
+    assert "has more requests" in stretch.sentence
 
 
 @given(
