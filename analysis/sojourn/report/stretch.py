@@ -40,7 +40,7 @@ class Stretch:
         """What is placed in time, and how to place others."""
         return (
             f"Of {self.requests:,} of {self.of:,} requests: those that arrived {interval_text(self.begin, self.end)}. "
-            f"No stretch of as many has more {self.most_of}; --since and --until choose another one, --most a longer one."
+            f"No stretch of as many has more {self.most_of}. --since and --until choose another, --most a longer one."
         )
 
     def part_of(self, requests: OpenedRequests) -> OpenedRequests:
@@ -49,8 +49,13 @@ class Stretch:
 
     def marked(self, section: Section) -> Section:
         """Return a section of these requests that says so."""
-        short = f"{section.short} (Requests {interval_text(self.begin, self.end)}.)" if section.short else ""
-        return replace(section, measures=f"{self.sentence} {section.measures}".strip(), short=short)
+        of = f"(Requests {interval_text(self.begin, self.end)}.)"
+        return replace(
+            section,
+            sentence=f"{section.sentence} {of}",
+            measures=f"{self.sentence} {section.measures}".strip(),
+            short=f"{section.short} {of}" if section.short else "",
+        )
 
 
 def stretch_of(requests: OpenedRequests, most: int) -> Stretch | None:
