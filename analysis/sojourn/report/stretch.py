@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.model.arrays import Floats
-from sojourn.model.formatting import RESOLUTION, interval_text
+from sojourn.model.formatting import RESOLUTION, counted, interval_text
 from sojourn.present.section import Section
 from sojourn.sources.open_requests import OpenedRequests
 from sojourn.sources.opening import requests_from
@@ -38,8 +38,9 @@ class Stretch:
     @property
     def sentence(self) -> str:
         """What is placed in time, and how to place others."""
+        of = counted(self.of, "request")
         return (
-            f"Of {self.requests:,} of {self.of:,} requests: those that arrived {interval_text(self.begin, self.end)}. "
+            f"Of {self.requests:,} of {of}: those that arrived {interval_text(self.begin, self.end)}. "
             f"No stretch of as many has more {self.most_of}. --since and --until choose another, --most a longer one."
         )
 
