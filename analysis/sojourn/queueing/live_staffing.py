@@ -136,9 +136,10 @@ def live_workers(
     """
     load = rate * service.mean
     base = base_workers(load, service, seconds, share)
-    if in_progress is None or load <= 0:
-        has_queue = in_progress is not None and in_progress >= 1 and service.mean > 0
-        return max(base, 1) if has_queue else base
+    if in_progress is None:
+        return base
+    if load <= 0:  # what waits needs a worker
+        return int(in_progress >= 1 and service.mean > 0)
     ready = load + 2 * math.sqrt(load) if workers is None else workers
     queue = max(0.0, in_progress - ready + (rate - ready / service.mean) * autoscaler.startup)
     return math.ceil(base + math.sqrt(LATENESS * service.mean * load * queue / autoscaler.hold))

@@ -21,16 +21,13 @@ from watch_support import until
 
 STATUS = "location = /status { stub_status; access_log off; }"
 FILES = "location = /file { return 204; }"
+NEEDED = {"method": "live", "objective": "queueing_delay:p95=0.1"}
 needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 
 
 def get(url: str) -> None:
     with contextlib.suppress(OSError):  # nginx was ended
         urllib.request.urlopen(url, timeout=60).close()
-
-
-def live(served: Served) -> float:
-    return served.value("sojourn_workers_needed", method="live")
 
 
 def is_given(served: Served) -> bool:
@@ -46,7 +43,7 @@ def until_needed(served: Served) -> None:
     def is_needed() -> bool:
         answers[:] = [served.scrape().decode()]
         samples = [sample for family in text_string_to_metric_families(answers[0]) for sample in family.samples]
-        needed = [s.value for s in samples if s.name == "sojourn_workers_needed" and s.labels["method"] == "live"]
+        needed = [s.value for s in samples if s.name == "sojourn_workers_needed" and NEEDED.items() <= s.labels.items()]
         present = [s.value for s in samples if s.name == "sojourn_requests_in_progress"]
         return sum(needed) >= 5 and sum(present) > 35
 

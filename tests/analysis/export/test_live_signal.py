@@ -10,6 +10,8 @@ from sojourn.export.live.signal import LIVE_REASONS
 from sojourn.export.metrics import BY_NAME
 from sojourn.export.refusal import WAITS
 from sojourn.queueing.live_staffing import ServiceTimes
+from sojourn.queueing.replay import replay
+from sojourn.queueing.system import System
 
 STEADY = lasting(poisson(20.0, 0.0, 60.0), 0.1)
 STATIC = lasting(poisson(400.0, 0.0, 60.0, seed=2), 0.001, service=None)
@@ -23,11 +25,7 @@ AT = 20.0
 def served_in_turn(begin: np.ndarray, workers: int, seed: int = 3) -> Requests:
     """Requests of 0.1 s on average that wait for a worker, first come first served."""
     services = np.random.default_rng(seed).exponential(0.1, len(begin))
-    free, end = np.zeros(workers), np.empty(len(begin))
-    for number, arrival in enumerate(begin):
-        worker = int(free.argmin())
-        end[number] = free[worker] = max(arrival, free[worker]) + services[number]
-    return Requests(begin, end)
+    return Requests(begin, begin + replay(begin, services, System((workers,))).sojourn)
 
 
 def present(requests: Requests, instant: float) -> int:

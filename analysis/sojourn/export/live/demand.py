@@ -16,7 +16,8 @@ from sojourn.analyses.whatif.workload import Workload
 from sojourn.export.memory import LAST_TIMES
 from sojourn.export.refusal import SHARED
 from sojourn.model.arrays import Floats
-from sojourn.queueing.live_staffing import ServiceTimes
+from sojourn.model.objective import Objective
+from sojourn.queueing.live_staffing import Autoscaler, ServiceTimes, live_workers
 from sojourn.queueing.speed_laws import Law
 from sojourn.timeline.contention.resources import BACKEND, HOST
 
@@ -47,6 +48,20 @@ class Demand:
     until: float = -math.inf
     useful: float = math.inf
     factor: float = 1.0
+
+    def needed(self, rate: float, in_progress: float, objective: Objective, autoscaler: Autoscaler) -> float:
+        """Return the workers that hold an objective of the queueing delay, at most those that help.
+
+        Arguments are those of ``live_workers``.
+
+        Raises:
+            ValueError: no service time is known.
+        """
+        if self.times is None:
+            raise ValueError("no service time is known")
+        ready = None if self.workers is None else self.workers / self.factor
+        needed = live_workers(rate, in_progress, ready, self.times, objective.seconds, objective.share, autoscaler)
+        return float(min(np.ceil(needed * self.factor), self.useful))
 
 
 def times_of(lasted: Floats) -> ServiceTimes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -54,9 +54,9 @@ class Counts:
     @property
     def since(self) -> float:
         """Since when they are of the same counters, as far as one can know, unix s; inf: there are none."""
-        if not self.restarted:
-            return -math.inf if len(self) else math.inf
-        return float(self.time[self.restarted])
+        if not len(self):
+            return math.inf
+        return float(self.time[self.restarted]) if self.restarted else -math.inf
 
 
 def counts_of(ticks: Sequence[Tick], sources: Sequence[int]) -> Counts:
@@ -99,7 +99,7 @@ class Reconciliation:
     rate: float = 0.0
     unlogged: float | None = None
     in_progress: float = 0.0
-    at: float = field(default=-math.inf, compare=False)
+    at: float = -math.inf
 
     def in_progress_of(self, counted: float) -> tuple[float, float]:
         """Return how many of the requests that are counted now are in progress and do not remain open: least and most.

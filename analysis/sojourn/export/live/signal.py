@@ -22,7 +22,7 @@ from sojourn.export.settings import LONGEST_LAG, MINUTE, Settings
 from sojourn.export.tally import Sample
 from sojourn.model.arrays import Floats
 from sojourn.model.components import SWITCHING_PROTOCOLS
-from sojourn.queueing.live_staffing import Autoscaler, ServiceTimes, live_workers, sure_rate
+from sojourn.queueing.live_staffing import Autoscaler, ServiceTimes, sure_rate
 
 COLUMNS = ("time", "request_time", "service", "upstream", "status", "proxy")
 METHOD = "live"
@@ -153,32 +153,30 @@ class LiveSignal:
         present = cache(lambda: self._ledger.present(ALL, scopes[ALL].time))
         for service in services:
             reason, course = self._course(service, scopes, present, now)
-            needed: list[Sample] = []
-            if course is not None and reason is None:
-                needed = list(self._needed(service, course, course.most))
-                if course.fewest < course.most and needed != list(self._needed(service, course, course.fewest)):
-                    reason, needed = OPEN, []
+            needed = [] if course is None or reason is not None else self._needed(service, course)
+            if needed is None:
+                reason, needed = OPEN, []
             for name in LIVE_REASONS:
                 yield Sample("sojourn_live_refused", (service, name), float(name == reason))
             yield from needed
             if course is not None and course.fewest == course.most:
                 yield Sample("sojourn_requests_in_progress", (service,), course.most)
 
-    def _needed(self, service: str, course: _Course, in_progress: float) -> Iterator[Sample]:
+    def _needed(self, service: str, course: _Course) -> list[Sample] | None:
+        """Return the workers needed; None: they depend on which of the requests in progress remain open."""
         rate = sure_rate(list(zip(course.time.tolist(), course.arrived.tolist(), strict=True)), self._window)
-        demand = self._demands[service]
-        if rate is None or demand.times is None:
-            return
-        autoscaler = Autoscaler(self._settings.hold, self._settings.startup)
-        ready = None if demand.workers is None else demand.workers / demand.factor
+        if rate is None:
+            return []
+        demand, autoscaler = self._demands[service], Autoscaler(self._settings.hold, self._settings.startup)
+        samples = []
         for objective in self._settings.objectives:
             if objective.measure != "queueing_delay":
                 continue
-            needed = live_workers(
-                rate, in_progress, ready, demand.times, objective.seconds, objective.share, autoscaler
-            )
-            workers = min(np.ceil(needed * demand.factor), demand.useful)
-            yield Sample("sojourn_workers_needed", (service, objective.text, METHOD), float(workers))
+            needed = demand.needed(rate, course.most, objective, autoscaler)
+            if course.fewest < course.most and needed != demand.needed(rate, course.fewest, objective, autoscaler):
+                return None
+            samples.append(Sample("sojourn_workers_needed", (service, objective.text, METHOD), needed))
+        return samples
 
     def _course(
         self, service: str, scopes: Mapping[str, Counts], present: Callable[[], Floats], now: float
@@ -260,8 +258,7 @@ class LiveSignal:
         ``others``: requests of other services in progress at each reading, of those that have ended.
         """
         reconciliation = self._reconciled.get(scope, Reconciliation())
-        beyond = reconciliation.beyond or 0.0
-        in_progress = counts.in_progress - beyond - others
+        beyond, present = reconciliation.beyond or 0.0, counts.in_progress - others
         until = self._complete_until(counts, reconciliation, now)
         tail = self._ledger.tail_of_others(service) if scope == ALL else 0.0
         inside = counts.time <= (-np.inf if until is None else until - tail)
@@ -269,9 +266,9 @@ class LiveSignal:
         is_late = until is not None and now - until > LATEST
         if not inside.any():
             return LATE if is_late else NO_COUNT, None
-        limits = reconciliation.in_progress_of(float((counts.in_progress - others)[inside][-1]))
-        ended = self._ledger.ended(service, counts.time[inside])
-        course = _Course(counts.time[inside], ended + in_progress[inside], *limits)
+        at, present = counts.time[inside], present[inside]
+        limits = reconciliation.in_progress_of(float(present[-1]))
+        course = _Course(at, self._ledger.ended(service, at) + present - beyond, *limits)
         if is_late:
             return LATE, course
         unlogged = reconciliation.unlogged or 0.0
